@@ -1,0 +1,1 @@
+"""Measurements as they were taken: one tidy table, every raw repeat a row."""

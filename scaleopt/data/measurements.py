@@ -1,0 +1,242 @@
+"""The table on disk: a CSV that an interrupted run leaves whole, and that is read back unforgiving.
+
+The first line is ``# scaleopt-measurements 1 {context as JSON}``, the second the column names.
+`MeasurementWriter` appends and flushes each row as it is measured, so a crash costs at most the
+row being written; `read_measurements` drops such a cut last line with a warning, and refuses
+anything else that is wrong, naming file, line, rule and remedy.
+"""
+
+import csv
+import io
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+
+from scaleopt.data.schema import COLUMNS, NAMED, NAMES, complaint
+
+SCHEMA_VERSION = 1
+_MAGIC = "# scaleopt-measurements"
+
+
+class MeasurementError(ValueError):
+    """A table of measurements that cannot be used; says where, why and what to do."""
+
+
+class TruncatedLineWarning(UserWarning):
+    """The last line of a table was cut off, as by an interrupted run, and was dropped."""
+
+
+class Measurements(NamedTuple):
+    """A table of rows and the context they were measured in."""
+
+    table: pd.DataFrame
+    context: dict[str, Any]
+
+
+class MeasurementWriter:
+    """Appends rows to a new table, each safely on disk before the next is measured.
+
+    Args:
+        path: the file to create; one that exists is refused, so nothing measured is lost.
+        context: what was true of the whole run; must be expressible as JSON.
+
+    Raises:
+        FileExistsError: the file is there already.
+    """
+
+    def __init__(self, path: str | Path, context: Mapping[str, Any]) -> None:
+        self.path = Path(path)
+        self.rows = 0
+        try:
+            self._file = self.path.open("x", encoding="utf-8", newline="")
+        except FileExistsError:
+            remedy = "choose another --out, or move the file away"
+            raise FileExistsError(f"{path} exists and is not overwritten; {remedy}") from None
+        self._csv = csv.DictWriter(self._file, NAMES, lineterminator="\n")
+        self._file.write(_first_line(context))
+        self._csv.writeheader()
+        self._file.flush()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write one row and flush it.
+
+        Raises:
+            MeasurementError: a column that does not exist, or a value that may not be there.
+        """
+        cells = {name: _cell(value) for name, value in row.items()}
+        for name in cells.keys() - set(NAMES):
+            raise MeasurementError(f"{self.path}: {_unknown_column(name)}")
+        for column in COLUMNS:
+            problem = complaint(column, cells.get(column.name, ""))
+            if problem:
+                raise MeasurementError(f"{self.path}: row {self.rows + 1} not written: {problem}")
+        self._csv.writerow(cells)
+        self._file.flush()
+        self.rows += 1
+
+    def __enter__(self) -> Self:
+        """The writer itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file; every row appended is in it."""
+        self._file.close()
+
+
+def write_measurements(path: str | Path, table: pd.DataFrame, context: Mapping[str, Any]) -> None:
+    """Write a whole table to a new file.
+
+    Args:
+        path: the file to create.
+        table: rows with columns of the schema; those it lacks stay empty.
+        context: what was true of the whole run.
+
+    Raises:
+        MeasurementError: a column or a value that the schema refuses, with its row.
+        FileExistsError: the file is there already.
+    """
+    with MeasurementWriter(path, context) as writer:
+        for row in table.to_dict("records"):
+            writer.append({str(name): value for name, value in row.items()})
+
+
+def read_measurements(path: str | Path) -> Measurements:
+    """Read a table, refusing whatever is not right in it.
+
+    Args:
+        path: a file that `write_measurements` or a probe wrote.
+
+    Returns:
+        The table (numbers as floats, counts as integers, empty cells as NaN) and its context.
+
+    Raises:
+        MeasurementError: the first fault, with file, line, rule and remedy.
+        FileNotFoundError: there is no such file.
+
+    Warns:
+        TruncatedLineWarning: the last line was cut off and was dropped.
+    """
+    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    if not text:
+        raise MeasurementError(f"{path}: the file is empty; measure again with 'scaleopt probe'")
+    lines = text.split("\n")
+    cut = lines.pop()
+    context = _read_first_line(path, lines[0] if lines else cut)
+    if len(lines) < 2:
+        raise MeasurementError(f"{path}:2: the line of column names is missing; {_MEASURE_AGAIN}")
+    names = next(csv.reader([lines[1]]), [])
+    _check_names(path, names)
+    if cut:
+        notice = f"{path}:{len(lines) + 1}: the last line was cut off and is dropped: {cut[:60]!r}"
+        warnings.warn(notice, TruncatedLineWarning, stacklevel=2)
+    table = _read_rows(path, names, lines[2:])
+    if table.empty:
+        raise MeasurementError(f"{path}: the table has no rows; {_MEASURE_AGAIN}")
+    return Measurements(table, context)
+
+
+_MEASURE_AGAIN = "measure again with 'scaleopt probe'"
+
+
+def _first_line(context: Mapping[str, Any]) -> str:
+    return f"{_MAGIC} {SCHEMA_VERSION} {json.dumps(dict(context), ensure_ascii=False)}\n"
+
+
+def _cell(value: object) -> str:
+    """A value as the CSV holds it: shortest exact decimal, flags as 0 and 1, nothing for missing."""
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return str(int(value))
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(float(value))
+    return str(value)
+
+
+def _read_first_line(path: str | Path, line: str) -> dict[str, Any]:
+    parts = line.rstrip("\r").split(" ", 3)
+    if " ".join(parts[:2]) != _MAGIC or len(parts) < 4:
+        raise MeasurementError(
+            f"{path}:1: not a scaleopt table: the first line must be "
+            f"'{_MAGIC} {SCHEMA_VERSION} {{context}}' and is {line[:60]!r}"
+        )
+    if parts[2] != str(SCHEMA_VERSION):
+        raise MeasurementError(
+            f"{path}:1: schema version {parts[2]} is not known, this release reads "
+            f"{SCHEMA_VERSION}; update scaleopt, or measure again"
+        )
+    try:
+        context = json.loads(parts[3])
+    except json.JSONDecodeError as error:
+        raise MeasurementError(
+            f"{path}:1: the context is not JSON ({error}); restore the line, or write {{}}"
+        ) from None
+    if not isinstance(context, dict):
+        raise MeasurementError(f"{path}:1: the context must be a JSON object, such as {{}}")
+    return context
+
+
+def _check_names(path: str | Path, names: list[str]) -> None:
+    for name in names:
+        if name not in NAMED:
+            raise MeasurementError(f"{path}:2: {_unknown_column(name)}")
+        if names.count(name) > 1:
+            raise MeasurementError(f"{path}:2: column {name!r} stands twice; keep one")
+    for column in COLUMNS:
+        if column.required and column.name not in names:
+            raise MeasurementError(
+                f"{path}:2: column {column.name!r} is missing; every table needs it: "
+                f"{column.meaning}"
+            )
+
+
+def _unknown_column(name: str) -> str:
+    """The complaint about a column name, which guesses at a wrong unit."""
+    quantity = name.rsplit("_", 1)[0]
+    for known in NAMES:
+        if quantity and quantity == known.rsplit("_", 1)[0] and "_" in name + known:
+            return f"column {name!r} is not known; use {known!r}, in SI units"
+    return f"column {name!r} is not known; the columns are {', '.join(NAMES)}"
+
+
+def _read_rows(path: str | Path, names: list[str], lines: list[str]) -> pd.DataFrame:
+    reader = csv.reader(io.StringIO("\n".join(lines)))
+    records: list[list[str]] = []
+    for record in reader:
+        number = reader.line_num + 2
+        if len(record) != len(names):
+            raise MeasurementError(
+                f"{path}:{number}: {len(record)} cells where {len(names)} columns are; "
+                "mend or delete the line"
+            )
+        for name, text in zip(names, record, strict=True):
+            problem = complaint(NAMED[name], text)
+            if problem:
+                raise MeasurementError(f"{path}:{number}: {problem}")
+        records.append(record)
+    table = pd.DataFrame(records, columns=pd.Index(names), dtype=str)
+    return table.reindex(columns=list(NAMES), fill_value="").apply(_typed)
+
+
+def _typed(cells: "pd.Series[str]") -> "pd.Series[Any]":
+    """A column of text as the type its schema gives it."""
+    column = NAMED[str(cells.name)]
+    if column.kind in ("text", "op", "method"):
+        return cells
+    numbers = pd.Series([float(text) if text else math.nan for text in cells], dtype=float)
+    if column.kind == "flag":
+        return numbers.fillna(0).astype(bool)
+    whole = column.kind == "whole" and bool(numbers.notna().all())
+    return numbers.astype(int) if whole else numbers
