@@ -16,7 +16,6 @@ from scaleopt.units import (
     Flops,
     FlopsPerSecond,
     Fraction,
-    Ratio,
     Seconds,
     SecondsPerByte,
     real,
@@ -71,7 +70,7 @@ class StepTime(eqx.Module):
     beta: SecondsPerByte
     serial_time: Seconds = 0.0
     launch: Seconds = 0.0
-    compute_efficiency: Ratio = 1.0
+    compute_efficiency: Fraction = 1.0
     overlap: Fraction = 0.0
 
     def __check_init__(self) -> None:

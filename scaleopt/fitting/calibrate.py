@@ -1,0 +1,199 @@
+"""One machine, several kinds of rows: matmuls, all-reduces and steps fitted jointly.
+
+Each kind sees a part of the step model: chains of matmuls the rate and the launch, all-reduces the
+launch, α and β, steps the serial time and how much of the matmul rate a step reaches. Shared
+parameters are what makes each of them identifiable:
+
+matmul:      T = launch + k W / (N r)
+all_reduce:  T = launch + k [2(N − 1) α + 2 ((N − 1)/N) β M]
+step:        T = StepTime(N, W, M) + injected
+
+with k operations in the program.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jax import Array
+from scipy.optimize import nnls
+
+from scaleopt.data.schema import OPS, operations
+from scaleopt.fitting.fit import check_rows, estimate
+from scaleopt.fitting.parameters import free_parameters
+from scaleopt.fitting.result import Fit
+from scaleopt.models.collectives import all_reduce_time
+from scaleopt.models.step import StepTime
+
+KINDS = ("matmul", "all_reduce", "step")
+"""The kinds of rows that a step model explains."""
+
+_NEEDED = {"matmul": ("flops",), "all_reduce": ("size_bytes",), "step": ("flops",)}
+_FAINT = 0.01
+_PLACES = {
+    "rate": 1.0,
+    "alpha": 1.0,
+    "beta": 1.0,
+    "serial_time": 1.0,
+    "launch": 1.0,
+    "compute_efficiency": 0.5,
+}
+"""A place for each parameter; the values are replaced by the start."""
+
+
+class ObserveStepTime(eqx.Module):
+    """Seconds that a step model predicts for rows of every kind."""
+
+    def __call__(self, model: StepTime, columns: dict[str, Array]) -> Array:
+        """The seconds of each row."""
+        devices, flops, size = (columns[name] for name in ("devices", "flops", "size"))
+        zero = jnp.zeros(())
+        count, injected = columns.get("operations", zero + 1), columns.get("injected", zero)
+        op = columns.get("op", jnp.asarray(OPS.index("step")))
+        matmul = model.launch + count * flops / (devices * model.rate)
+        reduced = all_reduce_time(size, devices, model.alpha, model.beta)
+        step = model(devices, flops, size) + injected
+        return jnp.select(
+            [op == OPS.index("matmul"), op == OPS.index("all_reduce")],
+            [matmul, model.launch + count * reduced],
+            step,
+        )
+
+
+def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
+    """Fit the step model to every row that it explains.
+
+    Args:
+        table: rows of kind matmul, all_reduce and step, as `read_measurements` returns them;
+            other kinds are left out, and a note says so. Steps on several devices need
+            `size_bytes`.
+
+    Returns:
+        The fit of a `StepTime`. A parameter that no row present depends on keeps its neutral
+        value, and a note says which and why.
+
+    Raises:
+        ValueError: no row of these kinds, a missing column or cell, a time that is not positive.
+    """
+    rows = table[table["op"].isin(KINDS)].copy() if "op" in table else table
+    if "op" in table and rows.empty:
+        found = ", ".join(sorted(map(str, table["op"].unique())))
+        raise ValueError(f"no row of kind {', '.join(KINDS)} to calibrate from; found: {found}")
+    check_rows(rows, ["time_s", "devices"])
+    for kind, needed in _NEEDED.items():
+        check_rows_of(rows[rows["op"] == kind], list(needed))
+    check_rows_of(rows[(rows["op"] == "step") & (rows["devices"] > 1)], ["size_bytes"])
+
+    columns = _columns(rows)
+    fixed, notes = _absent(rows)
+    left_out = table.loc[~table["op"].isin(KINDS), "op"].value_counts()
+    notes += [f"{count} rows of kind {op} are not used." for op, count in left_out.items()]
+    start = _start(columns, rows["time_s"].to_numpy(float), fixed)
+    parameters = free_parameters(StepTime(**(_PLACES | fixed)), tuple(fixed))
+    return estimate(
+        ObserveStepTime(),
+        parameters,
+        rows,
+        columns,
+        start=np.array([start[name] for name in parameters.names]),
+        notes=tuple(notes),
+        remedy=_remedy,
+    )
+
+
+def check_rows_of(rows: pd.DataFrame, names: list[str]) -> None:
+    """Refuse rows that lack what their kind needs; no rows at all are well."""
+    if not rows.empty:
+        check_rows(rows, names)
+
+
+def _columns(rows: pd.DataFrame) -> dict[str, Any]:
+    """What `ObserveStepTime` takes; a size or work that a kind does not have counts as 0."""
+    blank = pd.Series(0.0, index=rows.index)
+    method = rows["method"] if "method" in rows else pd.Series("", index=rows.index)
+    return {
+        "op": rows["op"].astype(str),
+        "devices": rows["devices"].astype(float),
+        "flops": rows.get("flops", blank).fillna(0.0),
+        "size": rows.get("size_bytes", blank).fillna(0.0),
+        "operations": method.map(operations),
+        "injected": rows.get("injected_s", blank).fillna(0.0),
+    }
+
+
+def _absent(rows: pd.DataFrame) -> tuple[dict[str, float], list[str]]:
+    """Parameters that these rows do not involve, their neutral value, and a sentence on each."""
+    kinds = set(rows["op"])
+    fixed: dict[str, float] = {"overlap": 0.0}
+    notes: list[str] = []
+    if not kinds & {"matmul", "step"}:
+        fixed["rate"] = np.inf
+        notes.append("rate was not measured: there are no matmul or step rows.")
+    if not {"matmul", "step"} <= kinds:
+        fixed["compute_efficiency"] = 1.0
+        if kinds & {"matmul", "step"}:
+            only = "step" if "step" in kinds else "matmul"
+            notes.append(f"rate is what the {only} rows reach: only they show compute.")
+    if "step" not in kinds:
+        fixed["serial_time"] = 0.0
+        notes.append("serial_time is taken as 0: there are no step rows.")
+    elif kinds == {"step"}:
+        fixed["launch"] = 0.0
+        notes.append("serial_time includes the launch: step rows alone do not part them.")
+    if not bool((rows["devices"] > 1).any() and kinds & {"all_reduce", "step"}):
+        fixed |= {"alpha": 0.0, "beta": 0.0}
+        notes.append("alpha and beta are taken as 0: no row involves communication.")
+    return fixed, notes
+
+
+def _start(columns: dict[str, Any], time: np.ndarray, fixed: dict[str, float]) -> dict[str, float]:
+    """A start that needs no guess: the model is linear in α, β, 1/r and the fixed times.
+
+    Non-negative least squares of predicted/measured − 1, in which a row that took three times too
+    long weighs at most as much as a miss by its whole time.
+    """
+    op, devices = columns["op"], columns["devices"].to_numpy()
+    size, count = columns["size"].to_numpy(), columns["operations"].to_numpy()
+    work = columns["flops"].to_numpy() / devices
+    step = (op == "step").to_numpy()
+    matmul = (op == "matmul").to_numpy()
+    apart = "compute_efficiency" not in fixed
+    effects = {
+        "matmul": count * work * (matmul | (step & (not apart))),
+        "step": work * (step & apart),
+        "alpha": np.where(matmul, 0.0, count * 2 * (devices - 1)),
+        "beta": np.where(matmul, 0.0, count * 2 * (devices - 1) / devices * size),
+        "serial_time": 1.0 * step,
+        "launch": np.ones(len(time)),
+    }
+    injected = columns["injected"].to_numpy()
+    used = [name for name, effect in effects.items() if name not in fixed and effect.any()]
+    relative = np.stack([effects[name] / time for name in used], axis=1)
+    length = np.linalg.norm(relative, axis=0)
+    solved = nnls(relative / length, 1 - np.minimum(injected / time, 1.0))[0] / length
+    # A logarithm does not move from 0: what came out as 0 starts at 1 % of its most affected row.
+    started = np.where(solved > 0, solved, _FAINT / relative.max(axis=0))
+    cost = dict(zip(used, started.tolist(), strict=True))
+    if "matmul" in cost:
+        cost["rate"] = 1 / cost.pop("matmul")
+    if "step" in cost:
+        cost["compute_efficiency"] = 1 / (cost["rate"] * cost.pop("step"))
+    return cost
+
+
+def _remedy(names: frozenset[str]) -> str:
+    """Which measurement would tell a set of parameters apart."""
+    if "beta" in names and "serial_time" in names:
+        return (
+            "Time all-reduces alone, at sizes from kilobytes to gigabytes, or steps with another "
+            "gradient size."
+        )
+    if "launch" in names and "alpha" in names:
+        return "Time chains of all-reduces, or all-reduces on more device counts."
+    if "rate" in names and "compute_efficiency" in names:
+        return "Time matmuls of another size."
+    if names & {"alpha", "beta"}:
+        return "Time all-reduces at small and large sizes and at several device counts."
+    return "Add steps with other works and other device counts."

@@ -1,0 +1,161 @@
+"""Which numbers of a model are free, and in which coordinate each is solved.
+
+Rates, latencies and times are positive and span twenty orders of magnitude, so a parameter θ is
+solved as u = log θ: no bounds, and errors are relative. Where the data hardly see a parameter its
+log runs away, and the usual interval collapses to a point at 0. Such a parameter is solved in the
+coordinate in which time is linear, and in which it may turn negative: θ = s u for what costs time
+(a latency), θ = s / u for what saves it (a rate). A fraction goes through its odds.
+"""
+
+import enum
+from typing import Any, NamedTuple, get_type_hints
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+class Coordinate(enum.IntEnum):
+    """How a parameter θ depends on the unconstrained number u that is solved for."""
+
+    LOG = 0
+    """θ = exp(u)"""
+    LINEAR = 1
+    """θ = scale · u"""
+    RECIPROCAL = 2
+    """θ = scale / u"""
+    ODDS = 3
+    """θ = 1 / (1 + exp(−u))"""
+
+
+class Point(NamedTuple):
+    """A place in the space that is searched: one entry for each free parameter."""
+
+    u: Array | np.ndarray
+    coordinate: Array | np.ndarray
+    scale: Array | np.ndarray
+    frozen: Array | np.ndarray
+    """True where u stays as it is."""
+
+    def values(self) -> Array:
+        """θ, the parameters themselves."""
+        u, kind = jnp.asarray(self.u), jnp.asarray(self.coordinate)
+        log, reciprocal = kind == Coordinate.LOG, kind == Coordinate.RECIPROCAL
+        # Each branch sees a harmless number where it is not taken: an overflow there would be NaN
+        # in the gradient of the branch that is.
+        branches = [
+            jnp.exp(jnp.where(log, u, 0.0)),
+            self.scale * u,
+            self.scale / jnp.where(reciprocal, u, 1.0),
+        ]
+        return jnp.select([log, kind == Coordinate.LINEAR, reciprocal], branches, jax.nn.sigmoid(u))
+
+
+class Parameters(eqx.Module):
+    """The free numbers of a model, and the model they came from."""
+
+    template: Any
+    """The model with every number a float64 array; fixed ones keep their value."""
+    free: tuple[int, ...] = eqx.field(static=True)
+    """Positions of the free leaves among the model's leaves."""
+    names: tuple[str, ...] = eqx.field(static=True)
+    """One name for each free number; those of an array carry an index."""
+    units: tuple[str, ...] = eqx.field(static=True)
+    fraction: tuple[bool, ...] = eqx.field(static=True)
+
+    def values(self) -> np.ndarray:
+        """The starting values, one for each free number."""
+        leaves = jax.tree.leaves(self.template)
+        return np.concatenate([np.ravel(leaves[place]) for place in self.free])
+
+    def model(self, values: Array | np.ndarray) -> Any:
+        """The model with these values in place of its free numbers."""
+        leaves, structure = jax.tree.flatten(self.template)
+        start = 0
+        for place in self.free:
+            shape = np.shape(leaves[place])
+            size = int(np.prod(shape))
+            leaves[place] = values[start : start + size].reshape(shape)
+            start += size
+        return jax.tree.unflatten(structure, leaves)
+
+    def start(self) -> Point:
+        """The starting point: logs, and odds for fractions."""
+        values = self.values()
+        fraction = np.array(self.fraction)
+        odds = np.log(values / np.where(fraction, 1 - values, 1.0))
+        return Point(
+            np.where(fraction, odds, np.log(values)),
+            np.where(fraction, Coordinate.ODDS, Coordinate.LOG),
+            np.ones_like(values),
+            np.zeros(len(values), bool),
+        )
+
+
+def free_parameters(model: Any, fixed: tuple[str, ...] = ()) -> Parameters:
+    """The free numbers of a model: each of its positive floats that is not named as fixed.
+
+    A number that is 0 is a term left out and stays 0, and so does a fraction at 1: no logarithm
+    moves it. Integers are counts and stay too.
+
+    Args:
+        model: a callable pytree.
+        fixed: names of numbers that keep their value.
+
+    Raises:
+        ValueError: a name in `fixed` that the model does not have, a negative or infinite start,
+            a fraction above 1, or no free number at all.
+    """
+    model = jax.tree.map(
+        lambda leaf: np.asarray(leaf, np.float64) if eqx.is_inexact_array_like(leaf) else leaf,
+        model,
+    )
+    free, names, units, fraction, known = [], [], [], [], []
+    for place, (path, leaf) in enumerate(jax.tree_util.tree_flatten_with_path(model)[0]):
+        name, unit, is_fraction = _describe(model, path)
+        known.append(name)
+        if not (isinstance(leaf, np.ndarray) and leaf.dtype == np.float64) or name in fixed:
+            continue
+        if np.all(leaf == 0) or (is_fraction and np.all(leaf == 1)):
+            continue
+        if not np.all((leaf > 0) & (leaf < (1 if is_fraction else np.inf))):
+            domain = "strictly between 0 and 1" if is_fraction else "positive and finite"
+            raise ValueError(
+                f"{name} starts at {leaf}; it is fitted in log space, so it must start {domain}: "
+                f"give another start, or fix it with fixed=({name!r},)"
+            )
+        free.append(place)
+        indices = [""] if leaf.ndim == 0 else [f"{list(i)}" for i in np.ndindex(leaf.shape)]
+        names += [name + index for index in indices]
+        units += [unit] * leaf.size
+        fraction += [is_fraction] * leaf.size
+    for name in fixed:
+        if name not in known:
+            raise ValueError(f"fixed={name!r} is not a number of the model; it has {known}")
+    if not free:
+        raise ValueError(
+            f"the model has no free number among {known}; give at least one a positive float "
+            "as its start (an integer is a count and stays, and so does a 0)"
+        )
+    return Parameters(model, tuple(free), tuple(names), tuple(units), tuple(fraction))
+
+
+def _describe(model: Any, path: tuple[Any, ...]) -> tuple[str, str, bool]:
+    """Name, unit and whether it is a fraction, as the annotation of a leaf tells."""
+    owner, hints, name = model, {}, ""
+    for key in path:
+        if isinstance(key, jax.tree_util.GetAttrKey):
+            name = f"{name}.{key.name}" if name else key.name
+            hints = {name: get_type_hints(type(owner), include_extras=True).get(key.name)}
+            owner = getattr(owner, key.name)
+        elif isinstance(key, jax.tree_util.DictKey):
+            name = f"{name}.{key.key}" if name else str(key.key)
+            function = getattr(owner, "func", None)
+            annotated = get_type_hints(function, include_extras=True) if function else {}
+            hints = {name: annotated.get(str(key.key))}
+        elif isinstance(key, jax.tree_util.SequenceKey):
+            name = f"{name}[{key.idx}]"
+    metadata = getattr(hints.get(name), "__metadata__", ("1",))
+    return name or "value", metadata[0], "fraction" in metadata

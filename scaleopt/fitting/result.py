@@ -1,0 +1,204 @@
+"""What a fit found: a model, how far to trust each of its numbers, and what the rows cannot tell."""
+
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from scaleopt.fitting.parameters import Coordinate, Parameters, Point
+from scaleopt.fitting.solve import Observe
+from scaleopt.fitting.uncertainty import Covariance, KindNoise
+from scaleopt.units import format_si
+
+Model = TypeVar("Model")
+
+
+class Prediction(NamedTuple):
+    """Seconds of a measurement to come, and the range that a share `level` of them falls in."""
+
+    time: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclass(frozen=True)
+class Fit(Generic[Model]):
+    """A fitted model with its uncertainty; made by `fit` and `calibrate`."""
+
+    model: Model
+    """The best model whose parameters are all possible: none below 0."""
+    parameters: Parameters
+    point: Point
+    """The unconstrained best point, in which a parameter that may be 0 can be negative."""
+    constrained: Point
+    """The point of `model`."""
+    covariance: Covariance
+    noise: tuple[KindNoise, ...]
+    observe: Observe
+    rows: pd.DataFrame
+    """The rows that were fitted, with `predicted_s` beside `time_s`."""
+    unidentified: tuple[str, ...]
+    """A sentence for each parameter or direction that the rows cannot tell."""
+    notes: tuple[str, ...]
+    """What was assumed or left out."""
+    failure: str | None
+    """None, or why the numbers must not be used and what to do."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the fitted parameters, in the order of every vector here."""
+        return self.parameters.names
+
+    def interval(self, level: float = 0.95) -> tuple[Model, Model]:
+        """The range of each parameter, as two models of the same shape.
+
+        Args:
+            level: the share of such intervals that contain the truth.
+
+        Returns:
+            (low, high). A parameter consistent with 0 starts at 0; one that the rows do not
+            identify runs from 0 to infinity.
+        """
+        low, high = self.ranges(level)
+        return self._model(low), self._model(high)
+
+    def ranges(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The range of each parameter as two vectors in the order of `names`."""
+        check_level(level)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            reach = self.covariance.quantile(level) * self.covariance.deviation
+            low, high = _values(self.point, -reach), _values(self.point, reach)
+        low, high = np.minimum(low, high), np.maximum(low, high)
+        if self.failure:
+            low, high = np.zeros_like(low), np.full_like(high, np.inf)
+        value = np.asarray(self.constrained.values())
+        return np.minimum(low, value), np.maximum(high, value)
+
+    def predict(self, *, level: float = 0.9, **columns: Any) -> Prediction:
+        """Seconds of rows still to be measured.
+
+        Args:
+            level: the share of measurements within the range.
+            columns: what the model takes, such as devices, flops [FLOP] and size [B]; a
+                calibrated fit also takes op ("step" unless said), operations and injected [s].
+
+        Returns:
+            The time and its range: the parameters' uncertainty joined with the scatter of the
+            rows fitted. Where it hangs on a direction that the rows do not see, 0 to infinity.
+        """
+        check_level(level)
+        kind = columns.get("op")
+        observe, parameters, point = self.observe, self.parameters, self.constrained
+        with jax.enable_x64(True):
+            arrays = prepare_columns(columns)
+
+            def log_time(u: jax.Array) -> jax.Array:
+                values = point._replace(u=u).values()
+                return jnp.log(observe(parameters.model(values), arrays))
+
+            log_predicted = np.atleast_1d(np.asarray(log_time(jnp.asarray(point.u))))
+            jacobian = np.asarray(jax.jacfwd(log_time)(jnp.asarray(point.u)))
+        slope = jacobian.reshape(*log_predicted.shape, -1)
+        variance = np.einsum("...i,ij,...j->...", slope, self.covariance.matrix, slope)
+        blind = depends_on_blind(slope, self.covariance)
+        if self.failure:
+            blind = np.full(log_predicted.shape, True)
+        deviation = np.sqrt(np.where(blind, np.inf, variance))
+        spread = self._spread(kind, level, log_predicted.shape)
+        reach = np.hypot(self.covariance.quantile(level) * deviation, spread)
+        shape = jacobian.shape[:-1]
+        with np.errstate(over="ignore"):
+            time = np.exp(log_predicted)
+            low, high = time * np.exp(-reach), time * np.exp(reach)
+        return Prediction(time.reshape(shape), low.reshape(shape), high.reshape(shape))
+
+    def summary(self, level: float = 0.95) -> str:
+        """The parameters with their intervals, and what could not be told, as plain text."""
+        if self.failure:
+            return f"the fit failed: {self.failure}"
+        low, high = self.ranges(level)
+        value = np.asarray(self.constrained.values())
+        lines = [f"{'parameter':<20}{'value':>14}   {100 * level:g} % interval"]
+        for place, name in enumerate(self.names):
+            unit = self.parameters.units[place]
+            shown = "not told" if self.covariance.unseen[place] else format_si(value[place], unit)
+            bounds = f"{format_si(low[place], unit)} … {format_si(high[place], unit)}"
+            lines.append(f"{name:<20}{shown:>14}   {bounds}")
+        for kind in self.noise:
+            text = f"{kind.name}: {kind.rows} rows, repeats scatter {100 * kind.repeat_noise:.2g} %"
+            if kind.misfit > 0:
+                text += f", the model misses cell means by {100 * kind.misfit:.2g} % more"
+            if kind.outliers:
+                text += f", {kind.outliers} outliers have no say"
+            lines.append(text)
+        return "\n".join([*lines, *self.unidentified, *self.notes])
+
+    def _model(self, values: np.ndarray) -> Any:
+        return plain(self.parameters.model(values))
+
+    def _spread(self, kind: Any, level: float, shape: tuple[int, ...]) -> np.ndarray:
+        """The scatter of the kind of each predicted row; of the widest where the kind is unknown."""
+        spreads = {noise.name: noise.spread(level) for noise in self.noise}
+        if kind is None:
+            kind = "step" if "step" in spreads else next(iter(spreads))
+        widest = max(spreads.values())
+        return np.broadcast_to(np.vectorize(lambda name: spreads.get(name, widest))(kind), shape)
+
+
+def plain(model: Any) -> Any:
+    """The model with Python floats where it held arrays without axes."""
+    return jax.tree.map(
+        lambda leaf: float(leaf) if getattr(leaf, "ndim", None) == 0 else leaf, model
+    )
+
+
+def check_level(level: float) -> None:
+    """Refuse a level that is no share."""
+    if not 0 < level < 1:
+        raise ValueError(f"level={level}; a level is a share between 0 and 1, such as 0.95")
+
+
+def depends_on_blind(slope: np.ndarray, covariance: Covariance) -> np.ndarray:
+    """Whether something with these slopes in u changes along a direction that no row sees.
+
+    Args:
+        slope: (..., parameters).
+        covariance: of the fit.
+    """
+    terms = slope[..., None, :] * covariance.blind / covariance.norm
+    # A change that is only rounding, beside the terms that cancel in it, is no change.
+    return np.any(np.abs(terms.sum(-1)) > 1e-4 * np.abs(terms).sum(-1), axis=-1)
+
+
+def prepare_columns(columns: dict[str, Any]) -> dict[str, jax.Array]:
+    """Numbers as float64 arrays, operations as codes; to be called where float64 is enabled."""
+    from scaleopt.data.schema import OPS
+
+    arrays = {}
+    for name, value in columns.items():
+        if name == "op":
+            arrays[name] = jnp.asarray(np.vectorize(OPS.index)(value))
+        else:
+            arrays[name] = jnp.asarray(np.asarray(value, np.float64))
+    return arrays
+
+
+def _values(point: Point, shift: np.ndarray) -> np.ndarray:
+    """θ at a shift from the best u, a parameter that may not be negative stopping at 0."""
+    u, kind = np.asarray(point.u), np.asarray(point.coordinate)
+    signed = np.isin(kind, (Coordinate.LINEAR, Coordinate.RECIPROCAL))
+    # From an estimate below 0 the upper end is counted from 0, so that no interval is empty.
+    base = np.where(signed & (shift > 0), np.maximum(u, 0), u)
+    moved = np.where(signed, np.maximum(base + shift, 0), base + shift)
+    return np.select(
+        [kind == Coordinate.LOG, kind == Coordinate.LINEAR, kind == Coordinate.RECIPROCAL],
+        [
+            np.exp(np.where(kind == Coordinate.LOG, moved, 0)),
+            point.scale * moved,
+            point.scale / moved,
+        ],
+        1 / (1 + np.exp(-moved)),
+    )
