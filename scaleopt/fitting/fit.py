@@ -15,7 +15,7 @@ from scaleopt.data.schema import operations
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point, free_parameters
 from scaleopt.fitting.result import Fit, plain, prepare_columns
 from scaleopt.fitting.solve import Observe, Rows, Solution, solve
-from scaleopt.fitting.uncertainty import Covariance, covariance
+from scaleopt.fitting.uncertainty import Covariance, KindNoise, covariance
 from scaleopt.units import format_si
 
 Model = TypeVar("Model")
@@ -124,21 +124,22 @@ def estimate(
             jnp.asarray(np.array(list(kinds.values()), float)),
         )
 
-        def look(point: Point) -> tuple[Solution, Covariance, Any]:
-            found = solve(observe, parameters, rows, point)
+        def measure(found: Solution) -> tuple[Covariance, tuple[KindNoise, ...]]:
             arrays = (found.jacobian, rows.log_time - found.log_predicted, found.scale)
             if not all(bool(jnp.isfinite(array).all()) for array in arrays):
-                return found, _blank(len(parameters.names)), ()
-            return found, *covariance(*map(np.asarray, arrays), kinds, cells)
+                return _blank(len(parameters.names)), ()
+            return covariance(*map(np.asarray, arrays), kinds, cells)
 
-        found, spread, noise = look(point)
-        loose = _loose(point, spread)
-        while loose.any():
+        found = solve(observe, parameters, rows, point)
+        spread, noise = measure(found)
+        while (loose := _loose(point, spread)).any():
             point = _straighten(point._replace(u=found.u), found, loose)
-            found, spread, noise = look(point)
-            loose = _loose(point, spread)
+            found = solve(observe, parameters, rows, point)
+            spread, noise = measure(found)
         point = point._replace(u=np.asarray(found.u))
         best, constrained = _constrain(observe, parameters, rows, point, found, spread)
+        if best is not found:
+            spread, noise = measure(best)
     failure = _failure(found, best, constrained, parameters.names, noise)
     return Fit(
         model=plain(parameters.model(np.asarray(constrained.values()))),

@@ -61,7 +61,7 @@ def propagate(
         results = np.asarray(models(jnp.asarray(drawn_values(fit, draws))))
     tail = (1 - level) / 2
     low, high = np.quantile(results, [tail, 1 - tail], method="inverted_cdf")
-    return Estimate(value, min(low, value), max(high, value), level)
+    return Estimate(value, min(float(low), value), max(float(high), value), level)
 
 
 def drawn_values(fit: Fit[Any], draws: int) -> np.ndarray:

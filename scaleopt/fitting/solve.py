@@ -72,8 +72,11 @@ def solve(observe: Observe, parameters: Parameters, rows: Rows, point: Point) ->
         The solution; entries that are not finite mean that the search failed.
     """
 
+    def held(u: Array) -> Array:
+        return jnp.where(point.frozen, point.u, u)
+
     def log_predicted(u: Array) -> Array:
-        values = point._replace(u=jnp.where(point.frozen, point.u, u)).values()
+        values = point._replace(u=u).values()
         seconds = observe(parameters.model(values), rows.columns)
         # A step in a linear coordinate may reach a time below 0. NaN makes the solver reject that
         # step; any finite residual would count as one more outlier and be forgotten.
@@ -81,11 +84,11 @@ def solve(observe: Observe, parameters: Parameters, rows: Rows, point: Point) ->
 
     def robust_residual(u: Array, state: tuple[Array, Array]) -> Array:
         scale, convex = state
-        residual = (rows.log_time - log_predicted(u)) / (scale @ rows.kind)
+        residual = (rows.log_time - log_predicted(held(u))) / (scale @ rows.kind)
         return jnp.where(convex, _huber_root(residual), _tukey_root(residual))
 
     def one_round(u: Array, convex: Array) -> tuple[Array, None]:
-        scale = noise_scale(rows.log_time - log_predicted(u), rows.kind)
+        scale = noise_scale(rows.log_time - log_predicted(held(u)), rows.kind)
         solver = optx.LevenbergMarquardt(rtol=1e-10, atol=1e-10)
         found = optx.least_squares(
             robust_residual, solver, u, args=(scale, convex), max_steps=100, throw=False
@@ -94,7 +97,7 @@ def solve(observe: Observe, parameters: Parameters, rows: Rows, point: Point) ->
 
     convex = jnp.arange(_HUBER_ROUNDS + _TUKEY_ROUNDS) < _HUBER_ROUNDS
     u, _ = jax.lax.scan(one_round, jnp.asarray(point.u), convex)
-    u = jnp.where(point.frozen, point.u, u)
+    u = held(u)
     jacobian = jax.jacfwd(log_predicted)(u)
     residual = rows.log_time - log_predicted(u)
     scale = noise_scale(residual, rows.kind)

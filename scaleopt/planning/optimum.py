@@ -1,0 +1,268 @@
+"""The best number of devices: where one more device costs as much latency as it saves compute.
+
+For T(N) = serial + W/(N r) + 2(N − 1) α + 2((N − 1)/N) β M the minimum over real N is
+
+N* = sqrt((W/r − 2βM) / (2α)),
+
+1 where W/r ≤ 2βM (no split pays), and infinite where α = 0 (every further device pays, ever less).
+With overlap o the all-reduce is hidden up to the N at which it outgrows o times the compute; the
+minimum is there, or further out at sqrt(((1 − o) W/r − 2βM) / (2α)).
+"""
+
+from collections.abc import Callable
+from typing import Any, overload
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix as optx
+from jax import Array
+
+from scaleopt.fitting.propagate import Estimate, propagate
+from scaleopt.fitting.result import Fit
+from scaleopt.models.step import StepTime
+from scaleopt.units import Bytes, Count, Flops, Scalar, Seconds, real
+
+TimeModel = Callable[[Count, Flops, Bytes], Seconds]
+"""Anything that gives the seconds of a step from devices, FLOP and bytes."""
+
+_FARTHEST = 2.0**40
+_GRID = 641
+_TILE = 65_536
+
+
+@overload
+def optimal_devices(
+    step_time: Fit[Any],
+    flops: float,
+    size: float,
+    *,
+    max_devices: float | None = None,
+    level: float = 0.95,
+) -> Estimate: ...
+@overload
+def optimal_devices(
+    step_time: TimeModel,
+    flops: Flops,
+    size: Bytes,
+    *,
+    max_devices: float | None = None,
+    level: float = 0.95,
+) -> Count: ...
+def optimal_devices(
+    step_time: Fit[Any] | TimeModel,
+    flops: Scalar,
+    size: Scalar,
+    *,
+    max_devices: float | None = None,
+    level: float = 0.95,
+) -> Estimate | Count:
+    """The real number of devices N* that makes a step fastest.
+
+    N* = sqrt((W/r − 2βM) / (2α)) for a `StepTime` without overlap; see the module for the cases.
+    Any other callable is minimised over log N, and differentiated through the minimum's condition
+    dT/dN = 0, not through the search.
+
+    Args:
+        step_time: a `StepTime`, any callable of (devices, flops, size), or a fit of one.
+        flops: W [FLOP], work of the step over all devices.
+        size: M [B], bytes of the gradients.
+        max_devices: the largest N to consider; without it N* may be infinite.
+        level: of the interval, for a fit.
+
+    Returns:
+        N*, at least 1, differentiable in every parameter; for a fit an `Estimate` with its range.
+
+    Raises:
+        ValueError: `max_devices` below 1.
+
+    >>> step = StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167)
+    >>> round(float(optimal_devices(step, 1e14, 1e8)), 1)
+    227.1
+    >>> float(optimal_devices(step, 1e12, 1e12)), float(optimal_devices(step, 1e14, 1e8, max_devices=64))
+    (1.0, 64.0)
+
+    Source: set dT/dN = 0; the all-reduce as `all_reduce_time`.
+    """
+    _check_limit(max_devices)
+    if isinstance(step_time, Fit):
+        estimate = _optimum_of_fit(step_time, flops, size, max_devices, level)
+        most = float("inf") if max_devices is None else max_devices
+        return estimate._replace(low=max(estimate.low, 1.0), high=min(estimate.high, most))
+    if isinstance(step_time, StepTime):
+        best = _of_step_time(step_time, *real(flops, size))
+        return best if max_devices is None else jnp.minimum(best, max_devices)
+    return _of_callable(step_time, flops, size, max_devices or _FARTHEST)
+
+
+@overload
+def best_devices(
+    step_time: Fit[Any],
+    flops: float,
+    size: float,
+    *,
+    max_devices: int | None = None,
+    level: float = 0.95,
+) -> Estimate: ...
+@overload
+def best_devices(
+    step_time: TimeModel,
+    flops: float,
+    size: float,
+    *,
+    max_devices: int | None = None,
+    level: float = 0.95,
+) -> int: ...
+def best_devices(
+    step_time: Fit[Any] | TimeModel,
+    flops: float,
+    size: float,
+    *,
+    max_devices: int | None = None,
+    level: float = 0.95,
+) -> Estimate | int:
+    """The best whole number of devices; of equally good ones the smallest.
+
+    Args:
+        step_time: a `StepTime`, any callable of (devices, flops, size), or a fit of a `StepTime`.
+        flops: W [FLOP], work of the step over all devices.
+        size: M [B], bytes of the gradients.
+        max_devices: the most there are; never exceeded. A callable that is not a `StepTime` has
+            every N up to it evaluated.
+        level: of the interval, for a fit.
+
+    Returns:
+        N; for a fit an `Estimate` whose range is of whole numbers too.
+
+    Raises:
+        ValueError: no `max_devices` where every further device helps (α = 0), or for a callable
+            whose shape is not known.
+
+    >>> step = StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167)
+    >>> best_devices(step, 1e14, 1e8), best_devices(step, 1e14, 1e8, max_devices=8)
+    (227, 8)
+    """
+    _check_limit(max_devices)
+    if isinstance(step_time, Fit):
+        return _best_of_fit(step_time, flops, size, max_devices, level)
+    with jax.enable_x64(True):
+        if isinstance(step_time, StepTime):
+            best = float(_whole_best(step_time, flops, size, max_devices))
+            if not np.isfinite(best):
+                raise ValueError(
+                    "every further device makes the step faster (alpha is 0 s), so there is no "
+                    "best number; give max_devices"
+                )
+            return int(best)
+        if max_devices is None:
+            raise ValueError("max_devices is needed for a callable that is not a StepTime")
+        return _best_by_trial(step_time, flops, size, max_devices)
+
+
+def _check_limit(max_devices: float | None) -> None:
+    if max_devices is not None and not max_devices >= 1:
+        raise ValueError(f"max_devices={max_devices}; it must be 1 or more")
+
+
+def _of_step_time(step: StepTime, flops: Array, size: Array) -> Array:
+    """N* in closed form."""
+    compute = flops / step.rate / step.compute_efficiency
+    transfer, hop = 2 * step.beta * size, 2 * real(step.alpha)[0]
+    exposed = _safe_root(_safe_ratio((1 - real(step.overlap)[0]) * compute - transfer, hop))
+    # The all-reduce outgrows what hides it where hop N² + b N = transfer + overlap · compute.
+    slope = step.launch - hop + transfer
+    hidden = transfer + step.overlap * compute
+    root = _safe_root(slope**2 + 4 * hop * hidden)
+    # Of the two forms of the root the one without cancellation; they agree.
+    backward = _safe_ratio(2 * hidden, slope + root)
+    forward = _safe_ratio(root - slope, 2 * hop)
+    outgrown = jnp.where(slope > 0, backward, forward)
+    best = jnp.where(real(step.overlap)[0] > 0, jnp.maximum(exposed, outgrown), exposed)
+    return jnp.maximum(best, 1.0)
+
+
+def _safe_ratio(gain: Array, cost: Array) -> Array:
+    """gain / cost; ∞ where a gain costs nothing, 0 where there is no gain, with finite gradients.
+
+    A division by the true cost of 0 would be NaN in the gradient even where it is not taken.
+    """
+    free = cost <= 0
+    ratio = gain / jnp.where(free, 1.0, cost)
+    return jnp.where(gain <= 0, 0.0, jnp.where(free, jnp.inf, ratio))
+
+
+def _safe_root(square: Array) -> Array:
+    """The root; the slope of √ is infinite at 0, and 0 is returned there with slope 0."""
+    positive = square > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)
+
+
+def _of_callable(time: TimeModel, flops: Scalar, size: Scalar, most: float) -> Array:
+    """N* of any callable: the best cell of a grid in log N, refined to where the slope is 0."""
+
+    def seconds(log_devices: Array) -> Array:
+        return jnp.asarray(time(jnp.exp(log_devices), flops, size))
+
+    grid = jnp.linspace(0.0, jnp.log(most), _GRID)
+    times = jax.lax.stop_gradient(jax.vmap(seconds)(grid))
+    place = jnp.argmin(times)
+    low, high = grid[jnp.maximum(place - 1, 0)], grid[jnp.minimum(place + 1, _GRID - 1)]
+    slope = jax.grad(lambda log_devices, _: seconds(log_devices))
+    inside = (slope(low, None) < 0) & (slope(high, None) > 0)
+    solver = optx.Bisection(rtol=1e-6, atol=1e-6)
+    # Where the best is an end of the range there is no zero to bracket: the search is given one.
+    found = optx.root_find(
+        lambda x, _: jnp.where(inside, slope(x, None), x - grid[place]),
+        solver,
+        grid[place],
+        options={"lower": jnp.where(inside, low, -1.0), "upper": jnp.where(inside, high, 1.0e2)},
+        throw=False,
+    )
+    return jnp.exp(jnp.where(inside, found.value, jax.lax.stop_gradient(grid[place])))
+
+
+def _whole_best(step: StepTime, flops: Scalar, size: Scalar, most: int | None) -> Array:
+    """The better of the whole numbers about N*; T has one valley, so it is the best of all."""
+    best = jnp.asarray(optimal_devices(step, flops, size, max_devices=most))
+    below, above = jnp.maximum(jnp.floor(best), 1.0), jnp.ceil(best)
+    within = jnp.isfinite(best)
+    tried = [jnp.where(within, devices, 1.0) for devices in (below, above)]
+    faster = step(tried[1], flops, size) < step(tried[0], flops, size)
+    return jnp.where(within, jnp.where(faster, above, below), best)
+
+
+def _best_of_fit(
+    fit: Fit[Any], flops: float, size: float, most: int | None, level: float
+) -> Estimate:
+    """The best whole N of the fitted model, and of the models drawn about it."""
+    if not isinstance(fit.model, StepTime):
+        raise TypeError(
+            f"best_devices takes a fit of a StepTime, not of {type(fit.model).__name__}; "
+            "use best_devices(fit.model, …) or propagate(…, fit)"
+        )
+    value = float(best_devices(fit.model, flops, size, max_devices=most))
+    # Whole numbers do not move with a small change, so it is N* that tells of blind directions.
+    if not np.isfinite(_optimum_of_fit(fit, flops, size, most, level).low):
+        return Estimate(value, 1.0, float("inf") if most is None else float(most), level)
+    drawn = propagate(lambda model: _whole_best(model, flops, size, most), fit, level)
+    return drawn._replace(value=value)
+
+
+def _optimum_of_fit(
+    fit: Fit[Any], flops: Scalar, size: Scalar, most: float | None, level: float
+) -> Estimate:
+    """N* of a fit, its range unbounded below where the rows do not see what N* hangs on."""
+    return propagate(
+        lambda model: optimal_devices(model, flops, size, max_devices=most), fit, level
+    )
+
+
+def _best_by_trial(time: TimeModel, flops: float, size: float, most: int) -> int:
+    """The best whole N of any callable, every one of them evaluated."""
+    best, least = 1, np.inf
+    for start in range(1, most + 1, _TILE):
+        devices = np.arange(start, min(start + _TILE, most + 1), dtype=float)
+        seconds = np.asarray(time(devices, flops, size))
+        if seconds.min() < least:
+            best, least = int(devices[seconds.argmin()]), float(seconds.min())
+    return best
