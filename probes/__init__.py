@@ -1,0 +1,1 @@
+"""The only code that touches a clock or a device: what is measured, and how."""

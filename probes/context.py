@@ -1,0 +1,146 @@
+"""The machine that is measured: which devices, how many cores, which versions and flags.
+
+On CPU a device stands for one physical core. XLA gives every CPU device all cores, so one device
+would already compute as fast as two; while N devices are measured the process is confined to N
+cores, and a second device then adds what a second core adds.
+"""
+
+import importlib.metadata
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import psutil
+
+from probes.timing import timestamp
+
+_MOST_BY_DEFAULT = 8
+_WATCHED = ("XLA_", "JAX_", "NCCL_", "OMP_", "CUDA_", "LIBTPU_")
+
+
+class DeviceError(RuntimeError):
+    """The devices asked for are not to be had."""
+
+
+def start_devices(wanted: int | None = None) -> list[jax.Device]:
+    """Start the backend and return its devices.
+
+    Args:
+        wanted: how many to use; on CPU that many are made, elsewhere the first so many are taken.
+            Without it all accelerators, or one CPU device for each physical core: from 2, so that
+            there is something to communicate, up to 8, so that measuring stays short.
+
+    Raises:
+        DeviceError: fewer devices than wanted, or a backend that was started before.
+    """
+    if wanted is not None and wanted < 1:
+        raise DeviceError(f"--devices {wanted}: at least one device is needed")
+    on_cpu = wanted or min(max(len(physical_cores()), 2), _MOST_BY_DEFAULT)
+    try:
+        jax.config.update("jax_num_cpu_devices", on_cpu)
+    except RuntimeError as error:
+        raise DeviceError(
+            f"JAX was started before its number of CPU devices could be set ({error}); "
+            "probe in a fresh process"
+        ) from error
+    devices = jax.devices()
+    if wanted is not None and len(devices) < wanted:
+        raise DeviceError(
+            f"--devices {wanted}: JAX finds {len(devices)} {devices[0].device_kind}; ask for at "
+            "most that many, or set JAX_PLATFORMS=cpu to try on CPU devices"
+        )
+    return devices[:wanted]
+
+
+def physical_cores() -> list[int]:
+    """One logical processor for each physical core that this process may use."""
+    if not hasattr(os, "sched_getaffinity"):
+        return list(range(psutil.cpu_count(logical=False) or 1))
+    seen: set[str] = set()
+    chosen = []
+    for processor in sorted(os.sched_getaffinity(0)):
+        shared = Path(f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list")
+        core = shared.read_text() if shared.exists() else str(processor)
+        if core not in seen:
+            seen.add(core)
+            chosen.append(processor)
+    return chosen[: _quota(len(chosen))]
+
+
+def _quota(cores: int) -> int:
+    """Cores that the control group grants, at most those there are."""
+    limit = Path("/sys/fs/cgroup/cpu.max")
+    if not limit.exists():
+        return cores
+    granted, period = limit.read_text().split()
+    return cores if granted == "max" else max(1, min(cores, int(granted) // int(period)))
+
+
+class Confinement:
+    """Keeps the process to as many cores as CPU devices are at work; undone at the end."""
+
+    def __init__(self, cores: list[int], active: bool) -> None:
+        self.active = active and hasattr(os, "sched_setaffinity") and Path("/proc/self/task").exists()
+        self._cores = cores
+        self._all = sorted(os.sched_getaffinity(0)) if self.active else []
+
+    def hold(self, devices: int) -> None:
+        """Confine every thread to one core a device, or to all where devices outnumber cores."""
+        self._apply(self._cores[:devices])
+
+    def release(self) -> None:
+        """Give every thread all cores back."""
+        self._apply(self._all)
+
+    def _apply(self, cores: list[int]) -> None:
+        if not self.active:
+            return
+        for thread in Path("/proc/self/task").iterdir():
+            try:
+                os.sched_setaffinity(int(thread.name), cores)
+            except ProcessLookupError:
+                continue  # a thread that ended meanwhile needs no core
+
+
+def oversubscribed(devices: int, platform_name: str) -> bool:
+    """Whether CPU devices outnumber the physical cores they run on."""
+    return platform_name == "cpu" and devices > len(physical_cores())
+
+
+def describe(devices: list[jax.Device]) -> dict[str, Any]:
+    """What was true of the whole run, as it goes into the table's first line."""
+    first = devices[0]
+    versions = {
+        name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "scaleopt")
+    }
+    return {
+        "date": timestamp(),
+        "host": platform.node(),
+        "platform": first.platform,
+        "device_kind": first.device_kind,
+        "devices": len(devices),
+        "processor": _processor(),
+        "physical_cores": len(physical_cores()),
+        "memory_bytes": psutil.virtual_memory().total,
+        "oversubscribed": oversubscribed(len(devices), first.platform),
+        "backend": first.client.platform_version.strip(),
+        "python": sys.version.split()[0],
+        "system": f"{platform.system()} {platform.release()}",
+        "versions": versions,
+        "environment": {
+            name: value for name, value in sorted(os.environ.items()) if name.startswith(_WATCHED)
+        },
+    }
+
+
+def _processor() -> str:
+    """The name of the processor, where the system tells it."""
+    table = Path("/proc/cpuinfo")
+    if table.exists():
+        for line in table.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
