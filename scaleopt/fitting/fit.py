@@ -12,7 +12,13 @@ import pandas as pd
 from jax import Array
 
 from scaleopt.data.schema import operations
-from scaleopt.fitting.parameters import Coordinate, Parameters, Point, free_parameters
+from scaleopt.fitting.parameters import (
+    Coordinate,
+    Parameters,
+    Point,
+    free_parameters,
+    values_of,
+)
 from scaleopt.fitting.result import Fit, plain, prepare_columns
 from scaleopt.fitting.solve import Observe, Rows, Solution, solve
 from scaleopt.fitting.uncertainty import Covariance, KindNoise, covariance
@@ -118,17 +124,14 @@ def estimate(
     if start is not None:
         point = point._replace(u=np.log(start), coordinate=np.full(len(start), Coordinate.LOG))
     with jax.enable_x64(True):
-        rows = Rows(
-            prepare_columns(columns),
-            jnp.log(jnp.asarray(table["time_s"].to_numpy(np.float64))),
-            jnp.asarray(np.array(list(kinds.values()), float)),
-        )
+        log_time = np.log(table["time_s"].to_numpy(np.float64))
+        masks = jnp.asarray(np.array(list(kinds.values()), float))
+        rows = Rows(prepare_columns(columns), jnp.asarray(log_time), masks)
 
         def measure(found: Solution) -> tuple[Covariance, tuple[KindNoise, ...]]:
-            arrays = (found.jacobian, rows.log_time - found.log_predicted, found.scale)
-            if not all(bool(jnp.isfinite(array).all()) for array in arrays):
+            if not all(np.isfinite(np.asarray(array)).all() for array in found):
                 return _blank(len(parameters.names)), ()
-            return covariance(*map(np.asarray, arrays), kinds, cells)
+            return covariance(found, log_time, kinds, cells)
 
         found = solve(observe, parameters, rows, point)
         spread, noise = measure(found)
@@ -140,15 +143,18 @@ def estimate(
         best, constrained = _constrain(observe, parameters, rows, point, found, spread)
         if best is not found:
             spread, noise = measure(best)
+        values = np.asarray(values_of(constrained))
     failure = _failure(found, best, constrained, parameters.names, noise)
     return Fit(
-        model=plain(parameters.model(np.asarray(constrained.values()))),
+        model=plain(parameters.model(values)),
+        values=values,
         parameters=parameters,
         point=point,
         constrained=constrained,
         covariance=spread,
         noise=noise,
         observe=observe,
+        columns=columns,
         rows=table.assign(predicted_s=np.exp(np.asarray(best.log_predicted))),
         unidentified=() if failure else _unidentified(point, spread, parameters, remedy),
         notes=notes,
@@ -207,7 +213,7 @@ def _loose(point: Point, spread: Covariance) -> np.ndarray:
 
 def _straighten(point: Point, found: Solution, loose: np.ndarray) -> Point:
     """The same point with loose parameters in the coordinate in which time is linear."""
-    values, jacobian = np.asarray(point.values()), np.asarray(found.jacobian)
+    values, jacobian = np.asarray(values_of(point)), np.asarray(found.jacobian)
     costs = jacobian.mean(axis=0) > 0
     # One unit of u then changes the rows about as one unit of a log does.
     length = np.linalg.norm(jacobian, axis=0) / np.sqrt(len(jacobian))

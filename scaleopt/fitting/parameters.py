@@ -53,6 +53,12 @@ class Point(NamedTuple):
         return jnp.select([log, kind == Coordinate.LINEAR, reciprocal], branches, jax.nn.sigmoid(u))
 
 
+@jax.jit
+def values_of(point: Point) -> Array:
+    """θ of a point, compiled once; to be called where float64 is enabled."""
+    return point.values()
+
+
 class Parameters(eqx.Module):
     """The free numbers of a model, and the model they came from."""
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scaleopt.fitting.parameters import Coordinate
+from scaleopt.fitting.parameters import Coordinate, Point
 from scaleopt.fitting.result import Fit, check_level, depends_on_blind
 
 _DRAWS = 4000
@@ -47,25 +47,35 @@ def propagate(
     """
     check_level(level)
     rebuild = fit.parameters.model
+
+    def of_values(values: jax.Array) -> jax.Array:
+        return jnp.asarray(function(rebuild(values)), float)
+
+    def of_point(point: Point) -> jax.Array:
+        return of_values(point.values())
+
     with jax.enable_x64(True):
-
-        def of_point(u: jax.Array) -> jax.Array:
-            return jnp.asarray(function(rebuild(fit.constrained._replace(u=u).values())), float)
-
-        u = jnp.asarray(fit.constrained.u)
-        value = float(of_point(u))
-        slope = np.asarray(jax.jacfwd(of_point)(u))
-        if fit.failure or bool(depends_on_blind(slope, fit.covariance)):
-            return Estimate(value, -np.inf, np.inf, level)
-        models = jax.vmap(lambda values: jnp.asarray(function(rebuild(values)), float))
-        results = np.asarray(models(jnp.asarray(drawn_values(fit, draws))))
+        best = jax.tree.map(jnp.asarray, fit.constrained)
+        value, slope = jax.jit(lambda u: _value_and_slope(of_point, best, u))(best.u)
+        if fit.failure or bool(depends_on_blind(np.asarray(slope), fit.covariance)):
+            return Estimate(float(value), -np.inf, np.inf, level)
+        results = np.asarray(jax.jit(jax.vmap(of_point, _OVER_U))(drawn_points(fit, draws)))
     tail = (1 - level) / 2
     low, high = np.quantile(results, [tail, 1 - tail], method="inverted_cdf")
-    return Estimate(value, min(float(low), value), max(float(high), value), level)
+    return Estimate(float(value), min(float(low), float(value)), max(float(high), float(value)), level)
 
 
-def drawn_values(fit: Fit[Any], draws: int) -> np.ndarray:
-    """(draws, parameters): parameters drawn from the fit's distribution, none below 0."""
+def _value_and_slope(
+    function: Callable[[Point], jax.Array], point: Point, u: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    def of_u(u: jax.Array) -> jax.Array:
+        return function(point._replace(u=u))
+
+    return of_u(u), jax.jacfwd(of_u)(u)
+
+
+def drawn_points(fit: Fit[Any], draws: int) -> Point:
+    """Points drawn from the fit's distribution, (draws, parameters) in `u`, none below 0."""
     generator = np.random.default_rng(_SEED)
     covariance, point = fit.covariance, fit.point
     u, kind = np.asarray(point.u), np.asarray(point.coordinate)
@@ -73,6 +83,7 @@ def drawn_values(fit: Fit[Any], draws: int) -> np.ndarray:
     stretch = np.sqrt(generator.chisquare(covariance.degrees, (draws, 1)) / covariance.degrees)
     drawn = u + normal / stretch
     signed = np.isin(kind, (Coordinate.LINEAR, Coordinate.RECIPROCAL))
-    drawn = np.where(signed, np.maximum(drawn, 0), drawn)
-    with jax.enable_x64(True):
-        return np.asarray(jax.vmap(lambda one: point._replace(u=one).values())(jnp.asarray(drawn)))
+    return point._replace(u=jnp.asarray(np.where(signed, np.maximum(drawn, 0), drawn)))
+
+
+_OVER_U = (Point(u=0, coordinate=None, scale=None, frozen=None),)  # pyright: ignore[reportArgumentType]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,6 +31,8 @@ class Fit(Generic[Model]):
 
     model: Model
     """The best model whose parameters are all possible: none below 0."""
+    values: np.ndarray
+    """The parameters of `model`, in the order of `names`."""
     parameters: Parameters
     point: Point
     """The unconstrained best point, in which a parameter that may be 0 can be negative."""
@@ -38,6 +41,8 @@ class Fit(Generic[Model]):
     covariance: Covariance
     noise: tuple[KindNoise, ...]
     observe: Observe
+    columns: dict[str, Any]
+    """What `observe` was given for each row."""
     rows: pd.DataFrame
     """The rows that were fitted, with `predicted_s` beside `time_s`."""
     unidentified: tuple[str, ...]
@@ -74,7 +79,7 @@ class Fit(Generic[Model]):
         low, high = np.minimum(low, high), np.maximum(low, high)
         if self.failure:
             low, high = np.zeros_like(low), np.full_like(high, np.inf)
-        value = np.asarray(self.constrained.values())
+        value = self.values
         return np.minimum(low, value), np.maximum(high, value)
 
     def predict(self, *, level: float = 0.9, **columns: Any) -> Prediction:
@@ -91,16 +96,11 @@ class Fit(Generic[Model]):
         """
         check_level(level)
         kind = columns.get("op")
-        observe, parameters, point = self.observe, self.parameters, self.constrained
         with jax.enable_x64(True):
-            arrays = prepare_columns(columns)
-
-            def log_time(u: jax.Array) -> jax.Array:
-                values = point._replace(u=u).values()
-                return jnp.log(observe(parameters.model(values), arrays))
-
-            log_predicted = np.atleast_1d(np.asarray(log_time(jnp.asarray(point.u))))
-            jacobian = np.asarray(jax.jacfwd(log_time)(jnp.asarray(point.u)))
+            log_predicted, jacobian = _log_time_and_slope(
+                self.observe, self.parameters, self.constrained, prepare_columns(columns)
+            )
+        log_predicted, jacobian = np.atleast_1d(log_predicted), np.asarray(jacobian)
         slope = jacobian.reshape(*log_predicted.shape, -1)
         variance = np.einsum("...i,ij,...j->...", slope, self.covariance.matrix, slope)
         blind = depends_on_blind(slope, self.covariance)
@@ -120,7 +120,7 @@ class Fit(Generic[Model]):
         if self.failure:
             return f"the fit failed: {self.failure}"
         low, high = self.ranges(level)
-        value = np.asarray(self.constrained.values())
+        value = self.values
         lines = [f"{'parameter':<20}{'value':>14}   {100 * level:g} % interval"]
         for place, name in enumerate(self.names):
             unit = self.parameters.units[place]
@@ -146,6 +146,20 @@ class Fit(Generic[Model]):
             kind = "step" if "step" in spreads else next(iter(spreads))
         widest = max(spreads.values())
         return np.broadcast_to(np.vectorize(lambda name: spreads.get(name, widest))(kind), shape)
+
+
+@eqx.filter_jit
+def _log_time_and_slope(
+    observe: Observe, parameters: Parameters, point: Point, columns: dict[str, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    """log T of each row, and its derivative by each u."""
+
+    def log_time(u: jax.Array) -> jax.Array:
+        values = point._replace(u=u).values()
+        return jnp.log(observe(parameters.model(values), columns))
+
+    u = jnp.asarray(point.u)
+    return log_time(u), jax.jacfwd(log_time)(u)
 
 
 def plain(model: Any) -> Any:

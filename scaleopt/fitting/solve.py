@@ -54,6 +54,10 @@ class Solution(NamedTuple):
     """(rows, parameters): ∂ log predicted / ∂u."""
     scale: Array
     """(kinds,): the noise of each kind, as a standard deviation of the log."""
+    influence: Array
+    """(rows,): ψ of each standardised residual, what the row still has to say."""
+    slope: Array
+    """(rows,): ψ' of each standardised residual."""
     gradient: Array
     """(parameters,): of the loss, in units of each parameter's own noise; 0 at a minimum."""
 
@@ -98,13 +102,16 @@ def solve(observe: Observe, parameters: Parameters, rows: Rows, point: Point) ->
     convex = jnp.arange(_HUBER_ROUNDS + _TUKEY_ROUNDS) < _HUBER_ROUNDS
     u, _ = jax.lax.scan(one_round, jnp.asarray(point.u), convex)
     u = held(u)
-    jacobian = jax.jacfwd(log_predicted)(u)
-    residual = rows.log_time - log_predicted(u)
+    predicted, jacobian = log_predicted(u), jax.jacfwd(log_predicted)(u)
+    residual = rows.log_time - predicted
     scale = noise_scale(residual, rows.kind)
-    weighted = jacobian / (scale @ rows.kind)[:, None]
-    force = tukey_influence(residual / (scale @ rows.kind)) @ weighted
+    row_scale = scale @ rows.kind
+    influence = tukey_influence(residual / row_scale)
+    weighted = jacobian / row_scale[:, None]
     norm = jnp.linalg.norm(weighted, axis=0)
-    return Solution(u, log_predicted(u), jacobian, scale, force / jnp.where(norm > 0, norm, 1.0))
+    gradient = influence @ weighted / jnp.where(norm > 0, norm, 1.0)
+    slope = tukey_slope(residual / row_scale)
+    return Solution(u, predicted, jacobian, scale, influence, slope, gradient)
 
 
 def noise_scale(residual: Array, kind: Array) -> Array:

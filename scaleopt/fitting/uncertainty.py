@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from scaleopt.fitting.solve import NORMAL_MAD, tukey_influence, tukey_slope
+from scaleopt.fitting.solve import NORMAL_MAD, Solution
 
 BLIND = 1e-6
 """A direction whose effect on the rows is this small against the largest is not seen at all."""
@@ -75,13 +75,19 @@ class Covariance:
 
 
 def kind_noise(
-    name: str, residual: np.ndarray, scale: float, cell: np.ndarray, share: float
+    name: str,
+    residual: np.ndarray,
+    influence: np.ndarray,
+    scale: float,
+    cell: np.ndarray,
+    share: float,
 ) -> tuple[KindNoise, float, float]:
     """Scatter of one kind, its influence variance, and its own degrees of freedom.
 
     Args:
         name: the kind.
         residual: log measured − log predicted of its rows.
+        influence: ψ of its standardised residuals.
         scale: its robust scale.
         cell: which cell each row belongs to.
         share: degrees of freedom that the parameters took from this kind.
@@ -90,8 +96,6 @@ def kind_noise(
         The noise; the mean square of ψ for one row, corrected for the parameters; and the number
         of independent units.
     """
-    standard = residual / scale
-    influence = np.asarray(tukey_influence(standard))
     rows, cells = len(residual), len(np.unique(cell))
     variance = float(np.sum(influence**2)) / max(rows - share, 1.0)
     means = pd.Series(influence).groupby(cell).transform("mean").to_numpy()
@@ -112,21 +116,19 @@ def kind_noise(
 
 
 def covariance(
-    jacobian: np.ndarray,
-    residual: np.ndarray,
-    scale: np.ndarray,
-    kinds: dict[str, np.ndarray],
-    cell: np.ndarray,
+    found: Solution, log_time: np.ndarray, kinds: dict[str, np.ndarray], cell: np.ndarray
 ) -> tuple[Covariance, tuple[KindNoise, ...]]:
     """The covariance of u at a solution, and the scatter of each kind.
 
     Args:
-        jacobian: (rows, parameters), ∂ log predicted / ∂u.
-        residual: (rows,), log measured − log predicted.
-        scale: (kinds,), the noise of each kind.
+        found: the solution.
+        log_time: (rows,), log of what was measured.
         kinds: for each kind, which rows are of it.
         cell: (rows,), which cell each row belongs to.
     """
+    jacobian, scale = np.asarray(found.jacobian), np.asarray(found.scale)
+    influence, slope = np.asarray(found.influence), np.asarray(found.slope)
+    residual = log_time - np.asarray(found.log_predicted)
     rows, free = jacobian.shape
     row_scale = np.sum([own * mask for own, mask in zip(scale, kinds.values(), strict=True)], axis=0)
     weighted = jacobian / row_scale[:, None]
@@ -141,10 +143,12 @@ def covariance(
     noises, bread, meat, units = [], np.zeros((free, free)), np.zeros((free, free)), 0.0
     for (name, mask), own in zip(kinds.items(), scale, strict=True):
         share = taken * mask.sum() / rows
-        noise, variance, kind_units = kind_noise(name, residual[mask], own, cell[mask], share)
+        noise, variance, kind_units = kind_noise(
+            name, residual[mask], influence[mask], own, cell[mask], share
+        )
         noises.append(noise)
         square = unit[mask].T @ unit[mask]
-        bread += float(np.mean(tukey_slope(residual[mask] / own))) * square
+        bread += float(np.mean(slope[mask])) * square
         meat += variance * square
         units += kind_units
     basis = directions[seen]

@@ -147,7 +147,8 @@ def best_devices(
         return _best_of_fit(step_time, flops, size, max_devices, level)
     with jax.enable_x64(True):
         if isinstance(step_time, StepTime):
-            best = float(_whole_best(step_time, flops, size, max_devices))
+            most = np.inf if max_devices is None else float(max_devices)
+            best = float(_whole_best(step_time, float(flops), float(size), most))
             if not np.isfinite(best):
                 raise ValueError(
                     "every further device makes the step faster (alpha is 0 s), so there is no "
@@ -221,9 +222,10 @@ def _of_callable(time: TimeModel, flops: Scalar, size: Scalar, most: float) -> A
     return jnp.exp(jnp.where(inside, found.value, jax.lax.stop_gradient(grid[place])))
 
 
-def _whole_best(step: StepTime, flops: Scalar, size: Scalar, most: int | None) -> Array:
+@jax.jit
+def _whole_best(step: StepTime, flops: Scalar, size: Scalar, most: Scalar) -> Array:
     """The better of the whole numbers about N*; T has one valley, so it is the best of all."""
-    best = jnp.asarray(optimal_devices(step, flops, size, max_devices=most))
+    best = jnp.minimum(_of_step_time(step, *real(flops, size)), most)
     below, above = jnp.maximum(jnp.floor(best), 1.0), jnp.ceil(best)
     within = jnp.isfinite(best)
     tried = [jnp.where(within, devices, 1.0) for devices in (below, above)]
@@ -243,8 +245,9 @@ def _best_of_fit(
     value = float(best_devices(fit.model, flops, size, max_devices=most))
     # Whole numbers do not move with a small change, so it is N* that tells of blind directions.
     if not np.isfinite(_optimum_of_fit(fit, flops, size, most, level).low):
-        return Estimate(value, 1.0, float("inf") if most is None else float(most), level)
-    drawn = propagate(lambda model: _whole_best(model, flops, size, most), fit, level)
+        return Estimate(value, 1.0, np.inf if most is None else float(most), level)
+    limit = np.inf if most is None else float(most)
+    drawn = propagate(lambda model: _whole_best(model, flops, size, limit), fit, level)
     return drawn._replace(value=value)
 
 

@@ -1,0 +1,109 @@
+"""The answer to one workload: how many devices, how sure, what it costs to take more, what limits."""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+import pandas as pd
+
+from scaleopt.fitting.propagate import Estimate
+from scaleopt.fitting.result import Fit, Prediction
+from scaleopt.models.step import StepTime
+from scaleopt.planning.optimum import best_devices, optimal_devices
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """How many devices to use for steps of one work and gradient size."""
+
+    flops: float
+    """W [FLOP] of a step, over all devices."""
+    size: float
+    """M [B] of the gradients."""
+    optimal: Estimate
+    """Real N*, without a limit on devices; may be infinite."""
+    best: Estimate
+    """The best whole N up to `max_devices`."""
+    max_devices: int
+    time: Prediction
+    """Seconds of a step at `best`."""
+    single_time: Prediction
+    """Seconds of a step on one device."""
+    slowdown_at_double: float
+    """T(2N*)/T(N*) − 1; NaN where N* is infinite."""
+    shares: dict[str, float]
+    """Share of the step that each term takes at `best`."""
+    measured_devices: int
+    """The most devices in any row of the fit."""
+
+    @property
+    def speedup(self) -> float:
+        """How many times faster `best` is than one device."""
+        return float(self.single_time.time) / float(self.time.time)
+
+    @property
+    def limit(self) -> str:
+        """The term that takes the largest share of the step at `best`."""
+        return max(self.shares, key=lambda term: self.shares[term])
+
+
+def choose_devices(
+    fit: Fit[StepTime], flops: float, size: float, max_devices: int, level: float = 0.95
+) -> DeviceChoice:
+    """Decide on the number of devices for one workload.
+
+    Args:
+        fit: from `calibrate`.
+        flops: W [FLOP], work of a step over all devices.
+        size: M [B], bytes of the gradients.
+        max_devices: the most there are.
+        level: of every interval.
+
+    Raises:
+        ValueError: a work that is not positive, or a negative size.
+    """
+    if not flops > 0:
+        raise ValueError(f"flops={flops} FLOP; the work of a step must be above 0")
+    if not size >= 0:
+        raise ValueError(f"size={size} B; the bytes of the gradients must be 0 or more")
+    step = fit.model
+    optimal = optimal_devices(fit, flops, size, level=level)
+    best = best_devices(fit, flops, size, max_devices=max_devices, level=level)
+    with jax.enable_x64(True):
+        terms = jax.jit(StepTime.terms)(step, best.value, flops, size)
+        named = {name: float(getattr(terms, name)) for name in terms.__dataclass_fields__}
+        slowdown = np.nan
+        if np.isfinite(optimal.value):
+            about = np.array([1.0, 2.0]) * optimal.value
+            at, doubled = np.asarray(jax.jit(step)(about, flops, size))
+            slowdown = doubled / at - 1
+    total = sum(named.values())
+    return DeviceChoice(
+        flops=flops,
+        size=size,
+        optimal=optimal,
+        best=best,
+        max_devices=max_devices,
+        time=fit.predict(devices=best.value, flops=flops, size=size, level=level),
+        single_time=fit.predict(devices=1, flops=flops, size=size, level=level),
+        slowdown_at_double=slowdown,
+        shares={name: seconds / total for name, seconds in named.items()},
+        measured_devices=int(fit.rows["devices"].max()),
+    )
+
+
+def measured_workload(table: pd.DataFrame) -> tuple[float, float] | None:
+    """Work and gradient bytes of the largest step in a table; None where there is no step.
+
+    >>> table = pd.DataFrame({"op": "step", "flops": [1e9, 4e9], "size_bytes": [1e6, 2e6]})
+    >>> measured_workload(table)
+    (4000000000.0, 2000000.0)
+    """
+    steps = table[table["op"] == "step"]
+    if steps.empty or "flops" not in steps or "size_bytes" not in steps:
+        return None
+    several = steps.dropna(subset=["flops", "size_bytes"])
+    if several.empty:
+        return None
+    largest = several.sort_values(["flops", "size_bytes"]).iloc[-1]
+    return float(largest["flops"]), float(largest["size_bytes"])

@@ -1,0 +1,186 @@
+"""The report that a person reads in ten seconds: the answer first, then why to believe it."""
+
+import io
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from scaleopt.fitting.propagate import Estimate
+from scaleopt.fitting.result import Fit
+from scaleopt.models.step import StepTime
+from scaleopt.planning.choice import DeviceChoice
+from scaleopt.units import format_si
+
+_WIDTH = 100
+_SYMBOLS = {"rate": "r", "alpha": "α", "beta": "β"}
+_BUSY_CORES = 0.2
+_NOISY = 0.15
+
+
+def report(
+    fit: Fit[StepTime],
+    choice: DeviceChoice | None,
+    context: dict[str, Any],
+    level: float = 0.95,
+) -> str:
+    """The whole report as text.
+
+    Args:
+        fit: from `calibrate`.
+        choice: what was decided, where there was a workload to decide for.
+        context: of the table that was fitted.
+        level: of the intervals.
+    """
+    parts = [heading(context)]
+    if fit.failure:
+        return "\n\n".join([*parts, f"The fit failed: {fit.failure}."])
+    parts += [decision(choice)] if choice else [_NO_WORKLOAD]
+    parts += [parameters(fit, level), measured_against_predicted(fit, level)]
+    parts += [_listing(title, lines) for title, lines in remarks(fit, context) if lines]
+    return "\n\n".join(parts)
+
+
+_NO_WORKLOAD = "No step was measured: give --flops and --size to be told how many devices to use."
+
+
+def heading(context: dict[str, Any]) -> str:
+    """Which machine, how much of it, and when."""
+    devices, kind = context.get("devices", "?"), context.get("device_kind", "unknown devices")
+    where = f"{devices} x {kind}"
+    if context.get("platform") == "cpu":
+        where = f"{devices} CPU devices on {context.get('physical_cores', '?')} physical cores"
+    words = ["scaleopt", where, context.get("processor"), context.get("date")]
+    return " · ".join(str(word) for word in words if word)
+
+
+def decision(choice: DeviceChoice) -> str:
+    """How many devices, how sure, what double costs, and what limits."""
+    best, limit = int(choice.best.value), choice.limit
+    work, bytes_ = format_si(choice.flops, "FLOP"), format_si(choice.size, "B")
+    seconds = f"{format_si(float(choice.time.time), 's')} a step"
+    scatter = f"{format_si(float(choice.time.low), 's')} … {format_si(float(choice.time.high), 's')}"
+    lines = [
+        f"For steps of {work} with {bytes_} of gradients:",
+        f"  best of up to {choice.max_devices}: {best} {_range(choice.best)}, {seconds} "
+        f"({scatter}), {choice.speedup:.2f} times as fast as one",
+        f"  without a limit: N* = {_count(choice.optimal.value)} {_range(choice.optimal)}"
+        + _double(choice),
+        f"  what limits at {best}: {limit}, {100 * choice.shares[limit]:.0f} % of the step",
+    ]
+    if choice.optimal.value > choice.measured_devices:
+        lines.append(
+            f"  N* lies beyond the {choice.measured_devices} devices measured: it trusts the "
+            "model's form, and its range does not say how far that holds"
+        )
+    return "\n".join(lines)
+
+
+def parameters(fit: Fit[StepTime], level: float) -> str:
+    """Each parameter with value and interval."""
+    low, high = fit.ranges(level)
+    table = _table("parameter", "", "value", f"{100 * level:g} % interval")
+    for place, name in enumerate(fit.names):
+        unit, unseen = fit.parameters.units[place], bool(fit.covariance.unseen[place])
+        shown = "not told" if unseen else format_si(float(fit.values[place]), unit)
+        bounds = f"{format_si(low[place], unit)} … {format_si(high[place], unit)}"
+        table.add_row(name, _SYMBOLS.get(name, ""), shown, "any" if unseen else bounds)
+    return _render(table)
+
+
+def measured_against_predicted(fit: Fit[StepTime], level: float) -> str:
+    """Median ratio of measured to predicted time, and the share of rows within their range."""
+    rows = inside(fit, level)
+    table = _table("rows", "devices", "count", "measured", "measured / predicted", "within range")
+    for (op, devices), group in rows.groupby(["op", "devices"], sort=False):
+        ratio = group["time_s"] / group["predicted_s"]
+        shortest, longest = group["time_s"].min(), group["time_s"].max()
+        table.add_row(
+            str(op),
+            f"{devices}{' (oversubscribed)' if _any(group, 'oversubscribed') else ''}",
+            str(len(group)),
+            f"{format_si(shortest, 's', 2)} … {format_si(longest, 's', 2)}",
+            f"{ratio.median():.2f}  ({ratio.quantile(0.05):.2f} … {ratio.quantile(0.95):.2f})",
+            f"{100 * group['inside'].mean():.0f} %",
+        )
+    total = f"All rows: {100 * rows['inside'].mean():.1f} % within their {100 * level:g} % range."
+    return f"{_render(table)}\n{total}"
+
+
+def inside(fit: Fit[StepTime], level: float) -> pd.DataFrame:
+    """The fitted rows with a column `inside`: whether the time lies in its predicted range."""
+    predicted = fit.predict(level=level, **fit.columns)
+    time = fit.rows["time_s"]
+    return fit.rows.assign(inside=(time >= predicted.low) & (time <= predicted.high))
+
+
+def remarks(fit: Fit[StepTime], context: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """What to know before believing the numbers: what is not told, trusted or assumed."""
+    noise = [
+        f"{kind.name}: the model misses by {100 * kind.misfit:.0f} % beyond the noise; "
+        "the intervals allow for it"
+        for kind in fit.noise
+        if kind.misfit > 0
+    ]
+    noise += [
+        f"{kind.name}: repeats scatter by {100 * kind.repeat_noise:.0f} %"
+        for kind in fit.noise
+        if kind.repeat_noise > _NOISY
+    ]
+    noise += [
+        f"{kind.name}: {kind.outliers} of {kind.rows} rows are outliers and have no say"
+        for kind in fit.noise
+        if kind.outliers
+    ]
+    load = float(fit.rows["foreign_load"].median()) if "foreign_load" in fit.rows else 0.0
+    if load > _BUSY_CORES:
+        noise.append(f"the machine was busy: others used {load:.1f} cores; measure again in quiet")
+    if _any(fit.rows, "oversubscribed"):
+        cores = context.get("physical_cores", "fewer")
+        noise.append(
+            f"oversubscribed: more CPU devices than the {cores} physical cores; those rows show "
+            "the operating system's scheduling as well as the model"
+        )
+    return [
+        ("What could not be told:", list(fit.unidentified)),
+        ("What to be careful about:", noise),
+        ("What was assumed:", list(fit.notes)),
+    ]
+
+
+def _any(rows: pd.DataFrame, column: str) -> bool:
+    return column in rows and bool(rows[column].astype(bool).any())
+
+
+def _count(value: float) -> str:
+    return "∞" if np.isinf(value) else f"{value:.3g}"
+
+
+def _range(estimate: Estimate) -> str:
+    return f"({_count(estimate.low)} … {_count(estimate.high)})"
+
+
+def _double(choice: DeviceChoice) -> str:
+    if np.isnan(choice.slowdown_at_double):
+        return "; no latency was seen, so every further device helps a little"
+    return f"; 2N* is {100 * choice.slowdown_at_double:.2g} % slower"
+
+
+def _listing(title: str, lines: list[str]) -> str:
+    return "\n".join([title, *(f"  - {line}" for line in lines)])
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place == 0 else "right", no_wrap=True)
+    return table
+
+
+def _render(table: Table) -> str:
+    """The table as plain text, whatever the terminal."""
+    out = io.StringIO()
+    Console(file=out, width=_WIDTH, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
