@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from probes.context import Device
 from probes.timing import Program
 
 AXIS = "devices"
@@ -54,7 +55,7 @@ class Cell:
         }
 
 
-def mesh_of(devices: list[jax.Device], count: int) -> jax.sharding.Mesh:
+def mesh_of(devices: list[Device], count: int) -> jax.sharding.Mesh:
     """A line of the first so many devices."""
     return jax.make_mesh((count,), (AXIS,), devices=devices[:count])
 

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from probes.cell import AXIS, Cell, count_in_program, mesh_of, require, spread
+from probes.context import Device
 from probes.timing import Program
 
 _CHAIN = 8
@@ -32,7 +33,7 @@ def sizes(largest: int, factor: int) -> list[int]:
     return found
 
 
-def cells(devices: list[jax.Device], counts: list[int], array_sizes: list[int]) -> list[Cell]:
+def cells(devices: list[Device], counts: list[int], array_sizes: list[int]) -> list[Cell]:
     """All-reduces of each size on each count of devices from 2 up.
 
     Args:
@@ -55,7 +56,7 @@ def cells(devices: list[jax.Device], counts: list[int], array_sizes: list[int]) 
     ]
 
 
-def _build(devices: list[jax.Device], count: int, size: int, chain: int) -> Program:
+def _build(devices: list[Device], count: int, size: int, chain: int) -> Program:
     mesh = mesh_of(devices, count)
     values = np.random.default_rng(size).uniform(1, 2, (count, size // _FLOAT)).astype(np.float32)
     operand = spread(values, mesh)

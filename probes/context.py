@@ -10,12 +10,15 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import psutil
 
 from probes.timing import timestamp
+
+Device: TypeAlias = Any
+"""A `jax.Device`; JAX ships it without types."""
 
 _MOST_BY_DEFAULT = 8
 _WATCHED = ("XLA_", "JAX_", "NCCL_", "OMP_", "CUDA_", "LIBTPU_")
@@ -25,7 +28,7 @@ class DeviceError(RuntimeError):
     """The devices asked for are not to be had."""
 
 
-def start_devices(wanted: int | None = None) -> list[jax.Device]:
+def start_devices(wanted: int | None = None) -> list[Device]:
     """Start the backend and return its devices.
 
     Args:
@@ -83,7 +86,9 @@ class Confinement:
     """Keeps the process to as many cores as CPU devices are at work; undone at the end."""
 
     def __init__(self, cores: list[int], active: bool) -> None:
-        self.active = active and hasattr(os, "sched_setaffinity") and Path("/proc/self/task").exists()
+        self.active = (
+            active and hasattr(os, "sched_setaffinity") and Path("/proc/self/task").exists()
+        )
         self._cores = cores
         self._all = sorted(os.sched_getaffinity(0)) if self.active else []
 
@@ -110,7 +115,7 @@ def oversubscribed(devices: int, platform_name: str) -> bool:
     return platform_name == "cpu" and devices > len(physical_cores())
 
 
-def describe(devices: list[jax.Device]) -> dict[str, Any]:
+def describe(devices: list[Device]) -> dict[str, Any]:
     """What was true of the whole run, as it goes into the table's first line."""
     first = devices[0]
     versions = {

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from probes.cell import AXIS, Cell, mesh_of, require, spread
+from probes.context import Device
 from probes.timing import Program, seconds_of, warm_up
 
 _SMALLEST, _LARGEST = 256, 16_384
@@ -18,7 +19,7 @@ _LONG_ENOUGH = 0.01
 _CHAIN = 4
 
 
-def scout_side(devices: list[jax.Device]) -> int:
+def scout_side(devices: list[Device]) -> int:
     """The side of the first square matrix, doubling from 256, whose product takes 10 ms."""
     side = _SMALLEST
     while side < _LARGEST:
@@ -30,7 +31,7 @@ def scout_side(devices: list[jax.Device]) -> int:
     return side
 
 
-def cells(devices: list[jax.Device], counts: list[int], side: int) -> list[Cell]:
+def cells(devices: list[Device], counts: list[int], side: int) -> list[Cell]:
     """Products of the side, its half and its quarter, on each count of devices.
 
     Args:
@@ -53,7 +54,7 @@ def cells(devices: list[jax.Device], counts: list[int], side: int) -> list[Cell]
     ]
 
 
-def _build(devices: list[jax.Device], count: int, side: int, chain: int) -> Program:
+def _build(devices: list[Device], count: int, side: int, chain: int) -> Program:
     mesh = mesh_of(devices, count)
     random = np.random.default_rng(side)
     left = random.standard_normal((count, side, side), dtype=np.float32)

@@ -15,6 +15,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from probes.cell import AXIS, Cell, count_in_program, mesh_of, require, spread
+from probes.context import Device
 from probes.timing import Program, spin
 
 _LAYERS = 2
@@ -40,7 +41,7 @@ class Shape(NamedTuple):
         return float(_FLOAT * _LAYERS * self.width**2)
 
 
-def cells(devices: list[jax.Device], counts: list[int], side: int) -> list[Cell]:
+def cells(devices: list[Device], counts: list[int], side: int) -> list[Cell]:
     """Steps of several works and gradient sizes, strong and weak, on each count of devices.
 
     Args:
@@ -93,7 +94,7 @@ def _step(
     return [w - _LEARNING_RATE * g for w, g in zip(weights, summed, strict=True)], loss[None]
 
 
-def _build(devices: list[jax.Device], count: int, shape: Shape, injected: float) -> Program:
+def _build(devices: list[Device], count: int, shape: Shape, injected: float) -> Program:
     mesh = mesh_of(devices, count)
     random = np.random.default_rng(shape.width)
     scale = 1 / np.sqrt(shape.width)

@@ -13,7 +13,7 @@ import numpy as np
 
 from probes import collectives, matmul, scaling
 from probes.cell import Cell
-from probes.context import Confinement, oversubscribed, physical_cores
+from probes.context import Confinement, Device, oversubscribed, physical_cores
 from probes.timing import LoadMeter, Program, now, seconds_of, warm_up
 from scaleopt.data.measurements import MeasurementWriter
 
@@ -53,7 +53,7 @@ def device_counts(available: int) -> list[int]:
     return counts if counts[-1] == available else [*counts, available]
 
 
-def plan(devices: list[jax.Device], effort: Effort) -> list[Cell]:
+def plan(devices: list[Device], effort: Effort) -> list[Cell]:
     """Every cell to measure on these devices."""
     counts = device_counts(len(devices))
     side = matmul.scout_side(devices)
@@ -66,7 +66,7 @@ def plan(devices: list[jax.Device], effort: Effort) -> list[Cell]:
 
 
 def sweep(
-    devices: list[jax.Device],
+    devices: list[Device],
     writer: MeasurementWriter,
     effort: Effort,
     progress: Progress,

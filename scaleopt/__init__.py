@@ -1,4 +1,4 @@
-"""Decide how many accelerators to use: measure a few, fit a scaling law, choose with known certainty.
+"""How many accelerators to use: measure a few, fit a scaling law, decide with known certainty.
 
 Symbols, as the docstrings use them; numbers are in SI, and `scaleopt.units` has the multipliers.
 

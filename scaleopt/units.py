@@ -116,7 +116,7 @@ def _unit(symbol: str, text: str) -> tuple[float, str]:
     if symbol in _UNITS:
         return _UNITS[symbol]
     for ending, remedy in _AMBIGUOUS.items():
-        if symbol == ending or symbol[1:] == ending and symbol[0] in _PREFIXES:
+        if symbol == ending or (symbol[1:] == ending and symbol[0] in _PREFIXES):
             raise ValueError(f"the unit {symbol!r} in {text!r} is ambiguous; {remedy}")
     known = "s ms µs ns min h, B kB MB GB TB KiB MiB GiB bit Gbit, FLOP GFLOP TFLOP"
     raise ValueError(f"the unit {symbol!r} in {text!r} is unknown; known: {known}, and quotients")
@@ -152,7 +152,7 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
 
 
 def _plain(value: float, digits: int) -> str:
-    """Significant digits without trailing zeros, and without an exponent where a person needs none."""
+    """Significant digits, no trailing zeros, and no exponent where a person needs none."""
     if 1e-4 <= abs(value) < 1e6:
         decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
         text = f"{value:.{decimals}f}"

@@ -10,11 +10,18 @@ NOISE = 0.03
 def step_seconds(devices, flops, size):
     """The model written out once more, in plain NumPy."""
     hops = devices - 1
-    return SERIAL_TIME + flops / (devices * RATE) + 2 * hops * ALPHA + 2 * hops / devices * BETA * size
+    return (
+        SERIAL_TIME + flops / (devices * RATE) + 2 * hops * ALPHA + 2 * hops / devices * BETA * size
+    )
 
 
 def table(
-    seed, *, works=(1e13, 1e14, 1e15), sizes=(1e6, 1e8, 1e10), reduced=(1e3, 1e5, 1e7, 1e9), wild=0.0
+    seed,
+    *,
+    works=(1e13, 1e14, 1e15),
+    sizes=(1e6, 1e8, 1e10),
+    reduced=(1e3, 1e5, 1e7, 1e9),
+    wild=0.0,
 ):
     """The 240 rows: every work, size and N of steps, all-reduces beside them, five repeats each.
 

@@ -155,7 +155,7 @@ def _first_line(context: Mapping[str, Any]) -> str:
 
 
 def _cell(value: object) -> str:
-    """A value as the CSV holds it: shortest exact decimal, flags as 0 and 1, nothing for missing."""
+    """A value as the CSV holds it: shortest exact decimal, flags as 0 and 1, missing as empty."""
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool | np.bool_):

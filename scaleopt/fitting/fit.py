@@ -38,7 +38,7 @@ COLUMN_OF = {
 """Which column a model's argument is filled from."""
 
 _LOOSE = 0.25
-"""A relative deviation from which a parameter is solved in the coordinate in which time is linear."""
+"""The relative deviation from which a parameter leaves log space for where time is linear."""
 _SETTLED = 0.05
 _FREEZE_ROUNDS = 4
 
@@ -74,8 +74,10 @@ def fit(model: Model, table: pd.DataFrame, *, fixed: tuple[str, ...] = ()) -> Fi
             without a free number.
 
     >>> from jax.tree_util import Partial
-    >>> table = pd.DataFrame({"op": "step", "devices": [1, 2, 4, 8], "time_s": [9.0, 5.0, 3.0, 2.0]})
-    >>> law = Partial(lambda devices, *, serial, work: serial + work / devices, serial=2.0, work=5.0)
+    >>> table = pd.DataFrame({"op": "step", "devices": [1, 2, 4, 8], "time_s": [9.0, 5, 3, 2]})
+    >>> def amdahl(devices, *, serial, work):
+    ...     return serial + work / devices
+    >>> law = Partial(amdahl, serial=2.0, work=5.0)
     >>> {name: round(value, 3) for name, value in fit(law, table).model.keywords.items()}
     {'serial': 1.0, 'work': 8.0}
     """
@@ -147,7 +149,7 @@ def estimate(
     failure = _failure(found, best, constrained, parameters.names, noise)
     return Fit(
         model=plain(parameters.model(values)),
-        values=values,
+        estimate=values,
         parameters=parameters,
         point=point,
         constrained=constrained,
@@ -170,10 +172,10 @@ def check_rows(table: pd.DataFrame, names: list[str]) -> None:
         if name not in table:
             raise ValueError(f"the table has no column {name!r}, which the model needs; add it")
     for name in names:
-        values = pd.to_numeric(table[name], errors="coerce")
-        bad = ~np.isfinite(values) | ((values <= 0) if name == "time_s" else (values < 0))
-        if bad.any():
-            row = bad.index[bad][0]
+        values = pd.to_numeric(table[name], errors="coerce").to_numpy(float)
+        good = np.isfinite(values) & ((values > 0) if name == "time_s" else (values >= 0))
+        if not good.all():
+            row = table.index[~good][0]
             rule = "above 0" if name == "time_s" else "0 or more"
             raise ValueError(
                 f"row {row}: {name} is {table.loc[row, name]}; it must be a number {rule} (SI): "

@@ -1,7 +1,7 @@
 """The uncertainty of anything that is computed from a fitted model.
 
-The fit's distribution is drawn from and each draw goes through the function, so that a bend (N* that
-stops at 1, a latency that may be 0) shows in the interval, as no derivative would tell it.
+Models are drawn from the fit's distribution and each goes through the function, so that a bend (N*
+that stops at 1, a latency that may be 0) shows in the interval, as no derivative would tell it.
 """
 
 from collections.abc import Callable
@@ -62,7 +62,9 @@ def propagate(
         results = np.asarray(jax.jit(jax.vmap(of_point, _OVER_U))(drawn_points(fit, draws)))
     tail = (1 - level) / 2
     low, high = np.quantile(results, [tail, 1 - tail], method="inverted_cdf")
-    return Estimate(float(value), min(float(low), float(value)), max(float(high), float(value)), level)
+    return Estimate(
+        float(value), min(float(low), float(value)), max(float(high), float(value)), level
+    )
 
 
 def _value_and_slope(
@@ -79,7 +81,9 @@ def drawn_points(fit: Fit[Any], draws: int) -> Point:
     generator = np.random.default_rng(_SEED)
     covariance, point = fit.covariance, fit.point
     u, kind = np.asarray(point.u), np.asarray(point.coordinate)
-    normal = generator.multivariate_normal(np.zeros(len(u)), covariance.matrix, draws, method="eigh")
+    normal = generator.multivariate_normal(
+        np.zeros(len(u)), covariance.matrix, draws, method="eigh"
+    )
     stretch = np.sqrt(generator.chisquare(covariance.degrees, (draws, 1)) / covariance.degrees)
     drawn = u + normal / stretch
     signed = np.isin(kind, (Coordinate.LINEAR, Coordinate.RECIPROCAL))

@@ -1,4 +1,4 @@
-"""What a fit found: a model, how far to trust each of its numbers, and what the rows cannot tell."""
+"""What a fit found: a model, how far to trust each number, and what the rows cannot tell."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -31,7 +31,7 @@ class Fit(Generic[Model]):
 
     model: Model
     """The best model whose parameters are all possible: none below 0."""
-    values: np.ndarray
+    estimate: np.ndarray
     """The parameters of `model`, in the order of `names`."""
     parameters: Parameters
     point: Point
@@ -79,7 +79,7 @@ class Fit(Generic[Model]):
         low, high = np.minimum(low, high), np.maximum(low, high)
         if self.failure:
             low, high = np.zeros_like(low), np.full_like(high, np.inf)
-        value = self.values
+        value = self.estimate
         return np.minimum(low, value), np.maximum(high, value)
 
     def predict(self, *, level: float = 0.9, **columns: Any) -> Prediction:
@@ -120,7 +120,7 @@ class Fit(Generic[Model]):
         if self.failure:
             return f"the fit failed: {self.failure}"
         low, high = self.ranges(level)
-        value = self.values
+        value = self.estimate
         lines = [f"{'parameter':<20}{'value':>14}   {100 * level:g} % interval"]
         for place, name in enumerate(self.names):
             unit = self.parameters.units[place]
@@ -140,7 +140,7 @@ class Fit(Generic[Model]):
         return plain(self.parameters.model(values))
 
     def _spread(self, kind: Any, level: float, shape: tuple[int, ...]) -> np.ndarray:
-        """The scatter of the kind of each predicted row; of the widest where the kind is unknown."""
+        """The scatter of each predicted row's kind; the widest where the kind is unknown."""
         spreads = {noise.name: noise.spread(level) for noise in self.noise}
         if kind is None:
             kind = "step" if "step" in spreads else next(iter(spreads))
@@ -152,7 +152,7 @@ class Fit(Generic[Model]):
 def _log_time_and_slope(
     observe: Observe, parameters: Parameters, point: Point, columns: dict[str, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    """log T of each row, and its derivative by each u."""
+    """Log T of each row, and its derivative by each u."""
 
     def log_time(u: jax.Array) -> jax.Array:
         values = point._replace(u=u).values()

@@ -130,7 +130,9 @@ def covariance(
     influence, slope = np.asarray(found.influence), np.asarray(found.slope)
     residual = log_time - np.asarray(found.log_predicted)
     rows, free = jacobian.shape
-    row_scale = np.sum([own * mask for own, mask in zip(scale, kinds.values(), strict=True)], axis=0)
+    row_scale = np.sum(
+        [own * mask for own, mask in zip(scale, kinds.values(), strict=True)], axis=0
+    )
     weighted = jacobian / row_scale[:, None]
     norm = np.linalg.norm(weighted, axis=0)
     norm = np.where(norm > 0, norm, 1.0)

@@ -17,6 +17,7 @@ from scaleopt.units import (
     real,
 )
 
+
 def arithmetic_intensity(flops: Flops, moved_bytes: Bytes) -> FlopsPerByte:
     """FLOP done for each byte moved to or from memory.
 

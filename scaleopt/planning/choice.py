@@ -1,4 +1,4 @@
-"""The answer to one workload: how many devices, how sure, what it costs to take more, what limits."""
+"""The answer to one workload: how many devices, how sure, what more would cost, what limits."""
 
 from dataclasses import dataclass
 

@@ -79,8 +79,10 @@ def optimal_devices(
     >>> step = StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167)
     >>> round(float(optimal_devices(step, 1e14, 1e8)), 1)
     227.1
-    >>> float(optimal_devices(step, 1e12, 1e12)), float(optimal_devices(step, 1e14, 1e8, max_devices=64))
-    (1.0, 64.0)
+    >>> float(optimal_devices(step, 1e12, 1e12))
+    1.0
+    >>> float(optimal_devices(step, 1e14, 1e8, max_devices=64))
+    64.0
 
     Source: set dT/dN = 0; the all-reduce as `all_reduce_time`.
     """
@@ -167,23 +169,24 @@ def _check_limit(max_devices: float | None) -> None:
 
 def _of_step_time(step: StepTime, flops: Array, size: Array) -> Array:
     """N* in closed form."""
+    alpha, beta, launch, overlap = real(step.alpha, step.beta, step.launch, step.overlap)
     compute = flops / step.rate / step.compute_efficiency
-    transfer, hop = 2 * step.beta * size, 2 * real(step.alpha)[0]
-    exposed = _safe_root(_safe_ratio((1 - real(step.overlap)[0]) * compute - transfer, hop))
+    transfer, hop = 2 * beta * size, 2 * alpha
+    exposed = _safe_root(_safe_ratio((1 - overlap) * compute - transfer, hop))
     # The all-reduce outgrows what hides it where hop N² + b N = transfer + overlap · compute.
-    slope = step.launch - hop + transfer
-    hidden = transfer + step.overlap * compute
+    slope = launch - hop + transfer
+    hidden = transfer + overlap * compute
     root = _safe_root(slope**2 + 4 * hop * hidden)
     # Of the two forms of the root the one without cancellation; they agree.
     backward = _safe_ratio(2 * hidden, slope + root)
     forward = _safe_ratio(root - slope, 2 * hop)
     outgrown = jnp.where(slope > 0, backward, forward)
-    best = jnp.where(real(step.overlap)[0] > 0, jnp.maximum(exposed, outgrown), exposed)
+    best = jnp.where(overlap > 0, jnp.maximum(exposed, outgrown), exposed)
     return jnp.maximum(best, 1.0)
 
 
 def _safe_ratio(gain: Array, cost: Array) -> Array:
-    """gain / cost; ∞ where a gain costs nothing, 0 where there is no gain, with finite gradients.
+    """Gain / cost; ∞ where a gain costs nothing, 0 where there is no gain, with finite gradients.
 
     A division by the true cost of 0 would be NaN in the gradient even where it is not taken.
     """

@@ -44,10 +44,14 @@ def step_time(axes: Axes, fit: Fit[StepTime], choice: DeviceChoice) -> None:
     predicted = fit.predict(devices=devices, flops=choice.flops, size=choice.size)
     with jax.enable_x64(True):
         terms = jax.jit(StepTime.terms)(fit.model, devices, choice.flops, choice.size)
-    axes.axvspan(1.0, choice.measured_devices, color="#000000", alpha=0.06, lw=0, label="measured range")
+    axes.axvspan(
+        1.0, choice.measured_devices, color="#000000", alpha=0.06, lw=0, label="measured range"
+    )
     if np.all(np.isfinite(predicted.high)):
         band = "90 % of measurements"
-        axes.fill_between(devices, predicted.low, predicted.high, color=_MODEL, alpha=0.18, lw=0, label=band)
+        axes.fill_between(
+            devices, predicted.low, predicted.high, color=_MODEL, alpha=0.18, lw=0, label=band
+        )
     axes.plot(devices, predicted.time, color=_MODEL, lw=2, label="T(N)")
     axes.plot(devices, np.asarray(terms.compute), color=_COMPUTE, ls="--", label="compute")
     if float(terms.serial[0]) > 0:
@@ -72,7 +76,7 @@ def step_time(axes: Axes, fit: Fit[StepTime], choice: DeviceChoice) -> None:
     _whole_ticks(axes, most)
     axes.yaxis.set_major_formatter(lambda seconds, _: format_si(seconds, "s"))
     axes.grid(visible=True, which="major", alpha=0.25)
-    axes.legend(frameon=False, fontsize="small", loc="best")
+    axes.legend(fontsize="small", loc="upper right", framealpha=0.9, edgecolor="none")
 
 
 def _measured(axes: Axes, fit: Fit[StepTime], choice: DeviceChoice) -> None:
@@ -84,8 +88,13 @@ def _measured(axes: Axes, fit: Fit[StepTime], choice: DeviceChoice) -> None:
     if rows.empty:
         return
     injected = rows["injected_s"].fillna(0.0) if "injected_s" in rows else 0.0
-    crowded = rows["oversubscribed"].astype(bool) if "oversubscribed" in rows else rows["devices"] < 0
-    for mask, face, label in ((~crowded, _MEASURED, "measured"), (crowded, "none", "oversubscribed")):
+    crowded = (
+        rows["oversubscribed"].astype(bool) if "oversubscribed" in rows else rows["devices"] < 0
+    )
+    for mask, face, label in (
+        (~crowded, _MEASURED, "measured"),
+        (crowded, "none", "oversubscribed"),
+    ):
         if mask.any():
             axes.scatter(
                 rows["devices"][mask],

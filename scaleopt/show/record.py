@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-import numpy as np
-
 from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
@@ -34,7 +32,7 @@ def record(
         "failure": fit.failure,
         "parameters": {
             name: {
-                "value": _number(fit.values[place]),
+                "value": _number(fit.estimate[place]),
                 "low": _number(low[place]),
                 "high": _number(high[place]),
                 "unit": fit.parameters.units[place],

@@ -61,7 +61,9 @@ def decision(choice: DeviceChoice) -> str:
     best, limit = int(choice.best.value), choice.limit
     work, bytes_ = format_si(choice.flops, "FLOP"), format_si(choice.size, "B")
     seconds = f"{format_si(float(choice.time.time), 's')} a step"
-    scatter = f"{format_si(float(choice.time.low), 's')} … {format_si(float(choice.time.high), 's')}"
+    scatter = (
+        f"{format_si(float(choice.time.low), 's')} … {format_si(float(choice.time.high), 's')}"
+    )
     lines = [
         f"For steps of {work} with {bytes_} of gradients:",
         f"  best of up to {choice.max_devices}: {best} {_range(choice.best)}, {seconds} "
@@ -84,7 +86,7 @@ def parameters(fit: Fit[StepTime], level: float) -> str:
     table = _table("parameter", "", "value", f"{100 * level:g} % interval")
     for place, name in enumerate(fit.names):
         unit, unseen = fit.parameters.units[place], bool(fit.covariance.unseen[place])
-        shown = "not told" if unseen else format_si(float(fit.values[place]), unit)
+        shown = "not told" if unseen else format_si(float(fit.estimate[place]), unit)
         bounds = f"{format_si(low[place], unit)} … {format_si(high[place], unit)}"
         table.add_row(name, _SYMBOLS.get(name, ""), shown, "any" if unseen else bounds)
     return _render(table)
