@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from probes import collectives, matmul, scaling
@@ -91,7 +90,9 @@ def sweep(
         confinement.hold(1)
         cells = plan(devices, effort)
         programs = _build(cells, confinement, progress)
-        _rounds(cells, programs, confinement, writer, effort, progress, seed)
+        crowded = [oversubscribed(cell.devices, devices[0].platform) for cell in cells]
+        prepared = list(zip(cells, programs, crowded, strict=True))
+        _rounds(prepared, confinement, writer, effort, progress, seed)
     finally:
         confinement.release()
 
@@ -108,8 +109,7 @@ def _build(cells: list[Cell], confinement: Confinement, progress: Progress) -> l
 
 
 def _rounds(
-    cells: list[Cell],
-    programs: list[Program],
+    prepared: list[tuple[Cell, Program, bool]],
     confinement: Confinement,
     writer: MeasurementWriter,
     effort: Effort,
@@ -118,14 +118,13 @@ def _rounds(
 ) -> None:
     """Go through the cells in random order until the time is up or the rounds are enough."""
     random, load, start = np.random.default_rng(seed), LoadMeter(), now()
-    platform = jax.devices()[0].platform
     for number in range(effort.most_rounds):
         spent = now() - start
         if number >= effort.least_rounds and spent > effort.seconds:
             return
-        for place, chosen in enumerate(random.permutation(len(cells))):
-            cell, program = cells[chosen], programs[chosen]
-            share = (number + place / len(cells)) / effort.most_rounds
+        for place, chosen in enumerate(random.permutation(len(prepared))):
+            cell, program, crowded = prepared[chosen]
+            share = (number + place / len(prepared)) / effort.most_rounds
             done = max(share, min((now() - start) / effort.seconds, 1.0))
             progress(
                 _BUILDING_SHARE + (1 - _BUILDING_SHARE) * done,
@@ -137,5 +136,5 @@ def _rounds(
                 row: dict[str, Any] = cell.columns() | {"round": number, "repeat": repeat}
                 row["time_s"] = seconds_of(program)
                 row["foreign_load"] = load.cores()
-                row["oversubscribed"] = oversubscribed(cell.devices, platform)
+                row["oversubscribed"] = crowded
                 writer.append(row)

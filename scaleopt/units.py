@@ -37,7 +37,7 @@ KiB, MiB, GiB, TiB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
 GFLOP, TFLOP, PFLOP = 1e9, 1e12, 1e15
 
 _PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_SMALL = {"m": ms, "u": us, "µ": us, "μ": us, "n": ns, "p": 1e-12}
+_SMALL = {"m": ms, "u": us, "µ": us, "μ": us, "n": ns, "p": 1e-12, "f": 1e-15}
 _UNITS: dict[str, tuple[float, str]] = {
     "s": (1.0, "s"),
     **{prefix + "s": (factor, "s") for prefix, factor in _SMALL.items()},
@@ -145,10 +145,14 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
     rounded = float(f"{value:.{digits}g}")
     if not suffix:
         return _plain(rounded, digits)
-    power = max(-5, min(6, math.floor(math.log10(abs(rounded)) / 3)))
-    prefix = {-5: "f", -4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T"}
-    prefix |= {5: "P", 6: "E"}
-    return f"{_plain(rounded / 1000.0**power, digits)} {prefix[power]}{unit}"
+    # Nobody says kiloseconds or millibytes: time takes the small prefixes, all else the large.
+    prefixes = (
+        ["", "m", "µ", "n", "p", "f"] if unit[0] == "s" else ["", "k", "M", "G", "T", "P", "E"]
+    )
+    place = math.floor(math.log10(abs(rounded)) / 3) * (-1 if unit[0] == "s" else 1)
+    place = max(0, min(place, len(prefixes) - 1))
+    shown = rounded * 1000.0**place if unit[0] == "s" else rounded / 1000.0**place
+    return f"{_plain(shown, digits)} {prefixes[place]}{unit}"
 
 
 def _plain(value: float, digits: int) -> str:

@@ -7,11 +7,12 @@ that stops at 1, a latency that may be 0) shows in the interval, as no derivativ
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scaleopt.fitting.parameters import Coordinate, Point
+from scaleopt.fitting.parameters import Coordinate, Parameters, Point
 from scaleopt.fitting.result import Fit, check_level, depends_on_blind
 
 _DRAWS = 4000
@@ -46,20 +47,12 @@ def propagate(
     Bootstrap", 1993, section 6.5.
     """
     check_level(level)
-    rebuild = fit.parameters.model
-
-    def of_values(values: jax.Array) -> jax.Array:
-        return jnp.asarray(function(rebuild(values)), float)
-
-    def of_point(point: Point) -> jax.Array:
-        return of_values(point.values())
-
     with jax.enable_x64(True):
         best = jax.tree.map(jnp.asarray, fit.constrained)
-        value, slope = jax.jit(lambda u: _value_and_slope(of_point, best, u))(best.u)
+        value, slope = _value_and_slope(function, fit.parameters, best)
         if fit.failure or bool(depends_on_blind(np.asarray(slope), fit.covariance)):
             return Estimate(float(value), -np.inf, np.inf, level)
-        results = np.asarray(jax.jit(jax.vmap(of_point, _OVER_U))(drawn_points(fit, draws)))
+        results = np.asarray(_values(function, fit.parameters, drawn_points(fit, draws)))
     tail = (1 - level) / 2
     low, high = np.quantile(results, [tail, 1 - tail], method="inverted_cdf")
     return Estimate(
@@ -67,13 +60,29 @@ def propagate(
     )
 
 
+@eqx.filter_jit
 def _value_and_slope(
-    function: Callable[[Point], jax.Array], point: Point, u: jax.Array
+    function: Callable[[Any], Any], parameters: Parameters, point: Point
 ) -> tuple[jax.Array, jax.Array]:
-    def of_u(u: jax.Array) -> jax.Array:
-        return function(point._replace(u=u))
+    """The function of the model at a point, and its derivative by each u."""
 
+    def of_u(u: jax.Array) -> jax.Array:
+        values = point._replace(u=u).values()
+        return jnp.asarray(function(parameters.model(values)), float)
+
+    u = jnp.asarray(point.u)
     return of_u(u), jax.jacfwd(of_u)(u)
+
+
+@eqx.filter_jit
+def _values(function: Callable[[Any], Any], parameters: Parameters, points: Point) -> jax.Array:
+    """The function of the model at each of many points that differ in u."""
+
+    def of_u(u: jax.Array) -> jax.Array:
+        values = points._replace(u=u).values()
+        return jnp.asarray(function(parameters.model(values)), float)
+
+    return jax.vmap(of_u)(jnp.asarray(points.u))
 
 
 def drawn_points(fit: Fit[Any], draws: int) -> Point:
@@ -88,6 +97,3 @@ def drawn_points(fit: Fit[Any], draws: int) -> Point:
     drawn = u + normal / stretch
     signed = np.isin(kind, (Coordinate.LINEAR, Coordinate.RECIPROCAL))
     return point._replace(u=jnp.asarray(np.where(signed, np.maximum(drawn, 0), drawn)))
-
-
-_OVER_U = (Point(u=0, coordinate=None, scale=None, frozen=None),)  # pyright: ignore[reportArgumentType]

@@ -95,6 +95,10 @@ class Fit(Generic[Model]):
             rows fitted. Where it hangs on a direction that the rows do not see, 0 to infinity.
         """
         check_level(level)
+        if self.failure:
+            unknown = np.broadcast(*map(np.asarray, columns.values())).shape
+            zero = np.zeros(unknown)
+            return Prediction(zero + np.nan, zero, zero + np.inf)
         kind = columns.get("op")
         with jax.enable_x64(True):
             log_predicted, jacobian = _log_time_and_slope(
@@ -104,8 +108,6 @@ class Fit(Generic[Model]):
         slope = jacobian.reshape(*log_predicted.shape, -1)
         variance = np.einsum("...i,ij,...j->...", slope, self.covariance.matrix, slope)
         blind = depends_on_blind(slope, self.covariance)
-        if self.failure:
-            blind = np.full(log_predicted.shape, True)
         deviation = np.sqrt(np.where(blind, np.inf, variance))
         spread = self._spread(kind, level, log_predicted.shape)
         reach = np.hypot(self.covariance.quantile(level) * deviation, spread)

@@ -12,6 +12,7 @@ minimum is there, or further out at sqrt(((1 − o) W/r − 2βM) / (2α)).
 from collections.abc import Callable
 from typing import Any, overload
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -201,7 +202,7 @@ def _safe_root(square: Array) -> Array:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)
 
 
-def _of_callable(time: TimeModel, flops: Scalar, size: Scalar, most: float) -> Array:
+def _of_callable(time: TimeModel, flops: Scalar, size: Scalar, most: Scalar) -> Array:
     """N* of any callable: the best cell of a grid in log N, refined to where the slope is 0."""
 
     def seconds(log_devices: Array) -> Array:
@@ -249,8 +250,7 @@ def _best_of_fit(
     # Whole numbers do not move with a small change, so it is N* that tells of blind directions.
     if not np.isfinite(_optimum_of_fit(fit, flops, size, most, level).low):
         return Estimate(value, 1.0, np.inf if most is None else float(most), level)
-    limit = np.inf if most is None else float(most)
-    drawn = propagate(lambda model: _whole_best(model, flops, size, limit), fit, level)
+    drawn = propagate(_Choose(flops, size, most, whole=True), fit, level)
     return drawn._replace(value=value)
 
 
@@ -258,9 +258,28 @@ def _optimum_of_fit(
     fit: Fit[Any], flops: Scalar, size: Scalar, most: float | None, level: float
 ) -> Estimate:
     """N* of a fit, its range unbounded below where the rows do not see what N* hangs on."""
-    return propagate(
-        lambda model: optimal_devices(model, flops, size, max_devices=most), fit, level
-    )
+    return propagate(_Choose(flops, size, most, whole=False), fit, level)
+
+
+class _Choose(eqx.Module):
+    """The best N of a model for one workload; a pytree, so that it is compiled once for all."""
+
+    flops: Scalar
+    size: Scalar
+    most: Scalar
+    whole: bool = eqx.field(static=True)
+
+    def __init__(self, flops: Scalar, size: Scalar, most: float | None, *, whole: bool) -> None:
+        self.flops, self.size = np.asarray(flops, float), np.asarray(size, float)
+        self.most = np.asarray(np.inf if most is None else most, float)
+        self.whole = whole
+
+    def __call__(self, model: Any) -> Scalar:
+        if self.whole:
+            return _whole_best(model, self.flops, self.size, self.most)
+        if isinstance(model, StepTime):
+            return jnp.minimum(_of_step_time(model, *real(self.flops, self.size)), self.most)
+        return _of_callable(model, self.flops, self.size, jnp.minimum(self.most, _FARTHEST))
 
 
 def _best_by_trial(time: TimeModel, flops: float, size: float, most: int) -> int:

@@ -1,0 +1,182 @@
+"""The commands as a user gives them: results, files, exit codes, wrong input, and Ctrl-C."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import simulated
+from typer.testing import CliRunner
+
+import scaleopt as so
+from scaleopt.cli import app
+
+CONTEXT = {"device_kind": "simulated", "devices": 8, "platform": "gpu"}
+RUN = [sys.executable, "-m", "scaleopt"]
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.csv"
+    so.write_measurements(path, simulated.table(0), CONTEXT)
+    return path
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory):
+    """A whole quick run in a new process, as a user starts it."""
+    folder = tmp_path_factory.mktemp("run") / "out"
+    done = subprocess.run(
+        [*RUN, "run", "--quick", "--out", str(folder)], capture_output=True, text=True, timeout=300
+    )
+    return done, folder
+
+
+def test_a_run_leaves_everything_it_concluded(quick_run):
+    done, folder = quick_run
+    assert done.returncode == 0, done.stderr
+    written = {path.name for path in folder.iterdir()}
+    assert written == {"measurements.csv", "report.txt", "result.json", "step_time.png"}
+    assert (folder / "report.txt").read_text().strip() in done.stdout
+    assert (folder / "step_time.png").read_bytes()[:4] == b"\x89PNG"
+    assert "compiling" in done.stderr or "measured" in done.stderr
+
+
+def test_a_run_predicts_what_it_measured(quick_run):
+    _, folder = quick_run
+    report = (folder / "report.txt").read_text()
+    share = re.search(r"All rows: ([\d.]+) % within their 95 % range", report)
+    assert share is not None
+    assert float(share.group(1)) >= 85
+
+
+def test_a_run_finds_the_parameters(quick_run):
+    _, folder = quick_run
+    result = json.loads((folder / "result.json").read_text())
+    assert result["failure"] is None
+    assert set(result["parameters"]) >= {"rate", "alpha", "beta", "serial_time", "launch"}
+    for name in ("rate", "launch"):
+        found = result["parameters"][name]
+        assert 0 < found["low"] < found["value"] < found["high"], name
+    assert result["choice"]["best_devices"]["value"] in (1, 2, 3, 4, 5, 6, 7, 8)
+
+
+def test_fit_reports_and_keeps_what_it_found(table, tmp_path):
+    done = call("fit", table, "--flops", "100 TFLOP", "--size", "100 MB", "--out", tmp_path / "o")
+    assert done.exit_code == 0, done.output
+    assert "best of up to 8: 8 (8 … 8)" in done.output
+    assert "N* = 228" in done.output
+    assert "lies beyond the 8 devices measured" in done.output
+    assert {path.name for path in (tmp_path / "o").iterdir()} == {
+        "report.txt",
+        "result.json",
+        "step_time.png",
+    }
+
+
+def test_fit_speaks_json_to_programs(table):
+    done = call("fit", table, "--json", "--max-devices", "1000", "--level", "0.9")
+    result = json.loads(done.stdout)
+    assert result["level"] == 0.9
+    assert result["parameters"]["alpha"]["unit"] == "s"
+    assert result["parameters"]["alpha"]["value"] == pytest.approx(simulated.ALPHA, rel=0.05)
+    assert result["context"] == CONTEXT
+
+
+def test_a_table_without_steps_gets_parameters_and_a_hint(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = simulated.table(0)
+    so.write_measurements(path, rows[rows["op"] == "all_reduce"], CONTEXT)
+    done = call("fit", path)
+    assert done.exit_code == 0
+    assert "give --flops and --size" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["--flops", "100 TFLOP"], 2, "give both, or neither"),
+        (["--flops", "100", "--size", "1 GB"], 2, "'100' has no unit"),
+        (["--flops", "100 GB", "--size", "1 GB"], 2, "FLOP is needed"),
+        (["--level", "95"], 2, "Invalid value for '--level'"),
+        (["--max-devices", "0"], 2, "Invalid value for '--max-devices'"),
+    ],
+)
+def test_wrong_options_are_refused(table, arguments, code, complaint):
+    done = call("fit", table, *arguments)
+    assert done.exit_code == code
+    assert complaint in re.sub(r"\s+", " ", done.output)
+
+
+def test_wrong_files_are_refused(tmp_path):
+    missing = call("fit", tmp_path / "none.csv")
+    assert missing.exit_code == 3
+    assert "none.csv" in missing.output
+    bad = tmp_path / "bad.csv"
+    bad.write_text("# scaleopt-measurements 1 {}\nop,devices,time_s\nstep,1,-1\n")
+    done = call("fit", bad)
+    assert done.exit_code == 3
+    assert "bad.csv:3: time_s is -1; it must be above 0" in done.output
+
+
+def test_a_cut_table_is_fitted_with_a_word(table):
+    table.write_text(table.read_text()[:-9])
+    done = call("fit", table)
+    assert done.exit_code == 0
+    assert "the last line was cut off" in done.stderr
+
+
+def test_a_folder_that_is_there_is_not_overwritten(tmp_path):
+    done = call("run", "--quick", "--out", tmp_path)
+    assert done.exit_code == 3
+    assert "exists and is not overwritten" in done.output
+
+
+def test_more_devices_than_cores_are_marked_everywhere(tmp_path):
+    path, most = tmp_path / "t.csv", 2 * (os.cpu_count() or 1)
+    done = subprocess.run(
+        [*RUN, "probe", "--quick", "--json", "--devices", str(most), "--out", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["context"]["oversubscribed"] is True
+    table = so.read_measurements(path).table
+    assert len(table) == said["rows"]
+    assert table.loc[table["devices"] == most, "oversubscribed"].all()
+    assert not table.loc[table["devices"] == 1, "oversubscribed"].any()
+    report = call("fit", path).output
+    assert f"{most} (oversubscribed)" in report
+    assert "oversubscribed: more CPU devices than" in report
+
+
+def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(tmp_path):
+    folder = tmp_path / "out"
+    process = subprocess.Popen(
+        [*RUN, "run", "--out", str(folder)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    path = folder / "measurements.csv"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (path.exists() and path.stat().st_size > 20_000):
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    rows = len(so.read_measurements(path).table)
+    assert f"{rows} rows are kept in {path}" in said
+    assert f"Go on with: scaleopt fit {path}" in said
+    assert call("fit", path).exit_code == 0

@@ -1,0 +1,118 @@
+"""Laws against exact rational arithmetic, a simulation, and each other."""
+
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import ring
+
+import scaleopt as so
+
+SINGLE = 1e-5  # float32 keeps seven digits and a formula here loses at most two
+
+devices = st.integers(1, 4096)
+percent = st.integers(0, 100).map(lambda n: Fraction(n, 100))
+
+
+@given(devices, percent)
+def test_amdahl_is_exact(n, p):
+    exact = 1 / ((1 - p) + p / n)
+    assert float(so.amdahl_speedup(n, float(p))) == pytest.approx(float(exact), rel=SINGLE)
+
+
+@given(devices, percent)
+def test_gustafson_is_exact(n, p):
+    exact = (1 - p) + p * n
+    assert float(so.gustafson_speedup(n, float(p))) == pytest.approx(float(exact), rel=SINGLE)
+
+
+@given(st.integers(2, 512), st.floats(0.01, 0.99))
+def test_karp_flatt_finds_the_serial_fraction_of_amdahl(n, p):
+    with jax.enable_x64(True):
+        found = so.karp_flatt(so.amdahl_speedup(n, p), n)
+    assert float(found) == pytest.approx(1 - p, rel=1e-9)
+
+
+def test_amdahl_approaches_its_limit():
+    assert float(so.amdahl_speedup(1e9, 0.95)) == pytest.approx(float(so.amdahl_limit(0.95)))
+    assert np.isinf(so.amdahl_limit(1.0))
+
+
+def test_karp_flatt_on_one_device_is_unknown():
+    assert np.isnan(so.karp_flatt(1.0, 1))
+
+
+def test_efficiency_is_speedup_for_each_device():
+    assert float(so.efficiency(so.amdahl_speedup(8, 1.0), 8)) == 1.0
+
+
+def test_the_two_roofs_meet_at_the_ridge():
+    peak, bandwidth = 990e12, 3.35e12
+    ridge = so.ridge_point(peak, bandwidth)
+    assert float(so.attainable_rate(ridge, peak, bandwidth)) == pytest.approx(peak, rel=SINGLE)
+    half = so.attainable_rate(ridge / 2, peak, bandwidth)
+    assert float(half) == pytest.approx(peak / 2, rel=SINGLE)
+
+
+@given(st.integers(1, 24), st.floats(0, 1e9), st.floats(1e-7, 1e-3), st.floats(1e-12, 1e-8))
+def test_ring_all_reduce_takes_what_its_messages_take(n, size, alpha, beta):
+    simulated = float(ring.all_reduce_seconds(size, n, alpha, beta))
+    with jax.enable_x64(True):
+        formula = float(so.all_reduce_time(size, n, alpha, beta))
+    assert formula == pytest.approx(simulated, rel=1e-12, abs=1e-300)
+
+
+def test_an_unknown_algorithm_is_refused():
+    with pytest.raises(ValueError, match="algorithm='tree' is not known"):
+        so.all_reduce_time(1.0, 2, 1.0, 1.0, algorithm="tree")  # pyright: ignore[reportArgumentType]
+
+
+STEP = so.StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167, launch=1e-5)
+
+
+@given(devices, st.floats(1e9, 1e16), st.floats(0, 1e11), st.floats(0, 1))
+def test_terms_add_up_to_the_step(n, flops, size, overlap):
+    step = so.StepTime(120e12, 8e-6, 1 / 25e9, 0.0167, 1e-5, 0.5, overlap)
+    terms = step.terms(n, flops, size)
+    assert float(terms.serial + terms.compute + terms.communication) == float(step(n, flops, size))
+
+
+def test_step_is_its_equation():
+    n, flops, size = Fraction(8), Fraction(10) ** 14, Fraction(10) ** 8
+    exact = (
+        Fraction(167, 10_000)
+        + flops / (n * 120 * 10**12)
+        + Fraction(1, 100_000)
+        + 2 * (n - 1) * Fraction(8, 10**6)
+        + 2 * (n - 1) / n * size / (25 * 10**9)
+    )
+    assert float(STEP(8, 1e14, 1e8)) == pytest.approx(float(exact), rel=SINGLE)
+
+
+def test_overlap_hides_communication_only_as_far_as_there_is_compute():
+    full = so.StepTime(120e12, 8e-6, 1 / 25e9, overlap=1.0)
+    none = so.StepTime(120e12, 8e-6, 1 / 25e9)
+    with jax.enable_x64(True):
+        assert float(full.terms(8, 1e14, 1e8).communication) == 0.0
+        little, without = (step.terms(8, 1e10, 1e10) for step in (full, none))
+        hidden = float(without.communication - little.communication)
+    assert hidden == pytest.approx(float(little.compute), rel=1e-9)
+
+
+def test_large_python_integers_are_numbers_like_any():
+    on_both = np.asarray(STEP(jnp.arange(1, 3), 10**14, 10**10))
+    assert on_both[1] == pytest.approx(float(STEP(2, 1e14, 1e10)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("alpha", -1e-6), ("rate", 0.0), ("overlap", 1.5), ("serial_time", float("nan"))],
+)
+def test_impossible_parameters_are_refused(name, value):
+    numbers = {"rate": 1e12, "alpha": 1e-6, "beta": 1e-10} | {name: value}
+    with pytest.raises(ValueError, match=f"StepTime: {name} is {value}"):
+        so.StepTime(**numbers)
