@@ -22,9 +22,9 @@ from .models.speedup import gustafson_speedup as gustafson_speedup
 from .models.speedup import karp_flatt as karp_flatt
 from .models.step import StepTerms as StepTerms
 from .models.step import StepTime as StepTime
+from .planning.best import best_devices as best_devices
 from .planning.choice import DeviceChoice as DeviceChoice
 from .planning.choice import choose_devices as choose_devices
-from .planning.optimum import best_devices as best_devices
 from .planning.optimum import optimal_devices as optimal_devices
 from .show.text import report as report
 from .units import format_si as format_si

@@ -247,6 +247,9 @@ def _run(strategy: st.SearchStrategy[Any], check: Callable[[Any], None], example
         deadline=None,
         derandomize=True,
         database=None,
-        suppress_health_check=list(hypothesis.HealthCheck),
+        suppress_health_check=[
+            hypothesis.HealthCheck.too_slow,
+            hypothesis.HealthCheck.filter_too_much,
+        ],
     )
     quiet(hypothesis.given(strategy)(check))()

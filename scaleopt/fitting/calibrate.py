@@ -21,7 +21,8 @@ from jax import Array
 from scipy.optimize import nnls
 
 from scaleopt.data.schema import OPS, operations
-from scaleopt.fitting.fit import check_rows, estimate
+from scaleopt.fitting.estimate import estimate
+from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.parameters import free_parameters
 from scaleopt.fitting.result import Fit
 from scaleopt.models.collectives import all_reduce_time

@@ -9,7 +9,8 @@ import pandas as pd
 from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit, Prediction
 from scaleopt.models.step import StepTime
-from scaleopt.planning.optimum import best_devices, optimal_devices
+from scaleopt.planning.best import best_devices
+from scaleopt.planning.optimum import optimal_devices
 
 
 @dataclass(frozen=True)

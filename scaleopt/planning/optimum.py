@@ -29,7 +29,6 @@ TimeModel = Callable[[Count, Flops, Bytes], Seconds]
 
 _FARTHEST = 2.0**40
 _GRID = 641
-_TILE = 65_536
 
 
 @overload
@@ -87,88 +86,24 @@ def optimal_devices(
 
     Source: set dT/dN = 0; the all-reduce as `all_reduce_time`.
     """
-    _check_limit(max_devices)
+    check_limit(max_devices)
     if isinstance(step_time, Fit):
-        estimate = _optimum_of_fit(step_time, flops, size, max_devices, level)
+        estimate = optimum_of_fit(step_time, flops, size, max_devices, level)
         most = float("inf") if max_devices is None else max_devices
         return estimate._replace(low=max(estimate.low, 1.0), high=min(estimate.high, most))
     if isinstance(step_time, StepTime):
-        best = _of_step_time(step_time, *real(flops, size))
+        best = of_step_time(step_time, *real(flops, size))
         return best if max_devices is None else jnp.minimum(best, max_devices)
     return _of_callable(step_time, flops, size, max_devices or _FARTHEST)
 
 
-@overload
-def best_devices(
-    step_time: Fit[Any],
-    flops: float,
-    size: float,
-    *,
-    max_devices: int | None = None,
-    level: float = 0.95,
-) -> Estimate: ...
-@overload
-def best_devices(
-    step_time: TimeModel,
-    flops: float,
-    size: float,
-    *,
-    max_devices: int | None = None,
-    level: float = 0.95,
-) -> int: ...
-def best_devices(
-    step_time: Fit[Any] | TimeModel,
-    flops: float,
-    size: float,
-    *,
-    max_devices: int | None = None,
-    level: float = 0.95,
-) -> Estimate | int:
-    """The best whole number of devices; of equally good ones the smallest.
-
-    Args:
-        step_time: a `StepTime`, any callable of (devices, flops, size), or a fit of a `StepTime`.
-        flops: W [FLOP], work of the step over all devices.
-        size: M [B], bytes of the gradients.
-        max_devices: the most there are; never exceeded. A callable that is not a `StepTime` has
-            every N up to it evaluated.
-        level: of the interval, for a fit.
-
-    Returns:
-        N; for a fit an `Estimate` whose range is of whole numbers too.
-
-    Raises:
-        ValueError: no `max_devices` where every further device helps (α = 0), or for a callable
-            whose shape is not known.
-
-    >>> step = StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167)
-    >>> best_devices(step, 1e14, 1e8), best_devices(step, 1e14, 1e8, max_devices=8)
-    (227, 8)
-    """
-    _check_limit(max_devices)
-    if isinstance(step_time, Fit):
-        return _best_of_fit(step_time, flops, size, max_devices, level)
-    with jax.enable_x64(True):
-        if isinstance(step_time, StepTime):
-            most = np.inf if max_devices is None else float(max_devices)
-            best = float(_whole_best(step_time, float(flops), float(size), most))
-            if not np.isfinite(best):
-                raise ValueError(
-                    "every further device makes the step faster (alpha is 0 s), so there is no "
-                    "best number; give max_devices"
-                )
-            return int(best)
-        if max_devices is None:
-            raise ValueError("max_devices is needed for a callable that is not a StepTime")
-        return _best_by_trial(step_time, flops, size, max_devices)
-
-
-def _check_limit(max_devices: float | None) -> None:
+def check_limit(max_devices: float | None) -> None:
+    """Refuse a limit that leaves no device."""
     if max_devices is not None and not max_devices >= 1:
         raise ValueError(f"max_devices={max_devices}; it must be 1 or more")
 
 
-def _of_step_time(step: StepTime, flops: Array, size: Array) -> Array:
+def of_step_time(step: StepTime, flops: Array, size: Array) -> Array:
     """N* in closed form."""
     alpha, beta, launch, overlap = real(step.alpha, step.beta, step.launch, step.overlap)
     compute = flops / step.rate / step.compute_efficiency
@@ -226,68 +161,35 @@ def _of_callable(time: TimeModel, flops: Scalar, size: Scalar, most: Scalar) -> 
     return jnp.exp(jnp.where(inside, found.value, jax.lax.stop_gradient(grid[place])))
 
 
-@jax.jit
-def _whole_best(step: StepTime, flops: Scalar, size: Scalar, most: Scalar) -> Array:
-    """The better of the whole numbers about N*; T has one valley, so it is the best of all."""
-    best = jnp.minimum(_of_step_time(step, *real(flops, size)), most)
-    below, above = jnp.maximum(jnp.floor(best), 1.0), jnp.ceil(best)
-    within = jnp.isfinite(best)
-    tried = [jnp.where(within, devices, 1.0) for devices in (below, above)]
-    faster = step(tried[1], flops, size) < step(tried[0], flops, size)
-    return jnp.where(within, jnp.where(faster, above, below), best)
-
-
-def _best_of_fit(
-    fit: Fit[Any], flops: float, size: float, most: int | None, level: float
-) -> Estimate:
-    """The best whole N of the fitted model, and of the models drawn about it."""
-    if not isinstance(fit.model, StepTime):
-        raise TypeError(
-            f"best_devices takes a fit of a StepTime, not of {type(fit.model).__name__}; "
-            "use best_devices(fit.model, …) or propagate(…, fit)"
-        )
-    value = float(best_devices(fit.model, flops, size, max_devices=most))
-    # Whole numbers do not move with a small change, so it is N* that tells of blind directions.
-    if not np.isfinite(_optimum_of_fit(fit, flops, size, most, level).low):
-        return Estimate(value, 1.0, np.inf if most is None else float(most), level)
-    drawn = propagate(_Choose(flops, size, most, whole=True), fit, level)
-    return drawn._replace(value=value)
-
-
-def _optimum_of_fit(
+def optimum_of_fit(
     fit: Fit[Any], flops: Scalar, size: Scalar, most: float | None, level: float
 ) -> Estimate:
     """N* of a fit, its range unbounded below where the rows do not see what N* hangs on."""
-    return propagate(_Choose(flops, size, most, whole=False), fit, level)
+    return propagate(_OptimumOf(flops, size, np.inf if most is None else most), fit, level)
 
 
-class _Choose(eqx.Module):
-    """The best N of a model for one workload; a pytree, so that it is compiled once for all."""
+def _array(value: Scalar) -> np.ndarray:
+    return np.asarray(value, float)
 
-    flops: Scalar
-    size: Scalar
-    most: Scalar
-    whole: bool = eqx.field(static=True)
 
-    def __init__(self, flops: Scalar, size: Scalar, most: float | None, *, whole: bool) -> None:
-        self.flops, self.size = np.asarray(flops, float), np.asarray(size, float)
-        self.most = np.asarray(np.inf if most is None else most, float)
-        self.whole = whole
+class Workload(eqx.Module):
+    """A step's work and gradient bytes, and the most devices; arrays, so that one program serves.
+
+    Args:
+        flops: W [FLOP].
+        size: M [B].
+        most: the largest N, or infinity.
+    """
+
+    flops: Scalar = eqx.field(converter=_array)
+    size: Scalar = eqx.field(converter=_array)
+    most: Scalar = eqx.field(converter=_array)
+
+
+class _OptimumOf(Workload):
+    """N* of a model for the workload."""
 
     def __call__(self, model: Any) -> Scalar:
-        if self.whole:
-            return _whole_best(model, self.flops, self.size, self.most)
         if isinstance(model, StepTime):
-            return jnp.minimum(_of_step_time(model, *real(self.flops, self.size)), self.most)
+            return jnp.minimum(of_step_time(model, *real(self.flops, self.size)), self.most)
         return _of_callable(model, self.flops, self.size, jnp.minimum(self.most, _FARTHEST))
-
-
-def _best_by_trial(time: TimeModel, flops: float, size: float, most: int) -> int:
-    """The best whole N of any callable, every one of them evaluated."""
-    best, least = 1, np.inf
-    for start in range(1, most + 1, _TILE):
-        devices = np.arange(start, min(start + _TILE, most + 1), dtype=float)
-        seconds = np.asarray(time(devices, flops, size))
-        if seconds.min() < least:
-            best, least = int(devices[seconds.argmin()]), float(seconds.min())
-    return best
