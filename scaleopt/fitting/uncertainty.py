@@ -13,7 +13,6 @@ lack-of-fit ratio: N. R. Draper and H. Smith, "Applied Regression Analysis", 3rd
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from scaleopt.fitting.solve import NORMAL_MAD, Solution
@@ -96,9 +95,10 @@ def kind_noise(
         The noise; the mean square of ψ for one row, corrected for the parameters; and the number
         of independent units.
     """
-    rows, cells = len(residual), len(np.unique(cell))
+    _, cell, repeats = np.unique(cell, return_inverse=True, return_counts=True)
+    rows, cells = len(residual), len(repeats)
     variance = float(np.sum(influence**2)) / max(rows - share, 1.0)
-    means = pd.Series(influence).groupby(cell).transform("mean").to_numpy()
+    means = (np.bincount(cell, influence) / repeats)[cell]
     within = float(np.sum((influence - means) ** 2)) / max(rows - cells, 1)
     share_of_cells = share * cells / rows
     between = float(np.sum(means**2)) / max(cells - share_of_cells, 1.0)
@@ -108,8 +108,10 @@ def kind_noise(
         if chance < _LACK_OF_FIT_LEVEL:
             misfit = scale * np.sqrt(max(between - within, 0.0) * cells / rows)
             variance, units = max(between, variance), float(cells)
-    steps = pd.Series(residual).groupby(cell).diff().dropna().abs()
-    repeat = float(steps.median()) / NORMAL_MAD / np.sqrt(2) if rows > cells else scale
+    order = np.argsort(cell, kind="stable")
+    same_cell = np.diff(cell[order]) == 0
+    steps = np.abs(np.diff(residual[order]))[same_cell]
+    repeat = float(np.median(steps)) / NORMAL_MAD / np.sqrt(2) if rows > cells else scale
     outliers = int(np.sum(influence == 0.0) - np.sum(residual == 0.0))
     noise = KindNoise(name, rows, outliers, float(repeat), float(misfit), np.sort(np.abs(residual)))
     return noise, variance, units
