@@ -21,12 +21,12 @@ _FLOAT = 4
 
 
 def sizes(largest: int, factor: int) -> list[int]:
-    """Bytes of the arrays: from 8 up to the largest, each `factor` times the last.
+    """Bytes of the arrays: from 4 up to the largest, each `factor` times the last.
 
-    >>> sizes(2**24, 64)
-    [8, 512, 32768, 2097152]
+    >>> sizes(2**20, 64)
+    [4, 256, 16384, 1048576]
     """
-    size, found = 8, []
+    size, found = _FLOAT, []
     while size <= largest:
         found.append(size)
         size *= factor

@@ -14,7 +14,7 @@ from probes.cell import AXIS, Cell, mesh_of, require, spread
 from probes.context import Device
 from probes.timing import Program, seconds_of, warm_up
 
-_SMALLEST, _LARGEST = 256, 16_384
+_SMALLEST, _LARGEST = 256, 8_192
 _LONG_ENOUGH = 0.01
 _CHAIN = 4
 
@@ -57,10 +57,12 @@ def cells(devices: list[Device], counts: list[int], side: int) -> list[Cell]:
 def _build(devices: list[Device], count: int, side: int, chain: int) -> Program:
     mesh = mesh_of(devices, count)
     random = np.random.default_rng(side)
-    left = random.standard_normal((count, side, side), dtype=np.float32)
+    left = np.broadcast_to(
+        random.standard_normal((side, side), dtype=np.float32), (count, side, side)
+    )
     mirror = random.standard_normal((side, 1), dtype=np.float32)
     orthogonal = np.eye(side, dtype=np.float32) - 2 * mirror * mirror.T / np.sum(mirror**2)
-    operands = spread(left, mesh), spread(np.stack([orthogonal] * count), mesh)
+    operands = spread(left, mesh), spread(np.broadcast_to(orthogonal, left.shape), mesh)
 
     def chained(x: jax.Array, q: jax.Array) -> jax.Array:
         for _ in range(chain):

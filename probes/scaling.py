@@ -6,6 +6,7 @@ steps carry a known busy time on the host, in the column `injected_s`: a fit tha
 account must leave the machine's own serial time unchanged.
 """
 
+import math
 from functools import partial
 from typing import NamedTuple
 
@@ -50,11 +51,13 @@ def cells(devices: list[Device], counts: list[int], side: int) -> list[Cell]:
         side: of the largest matrix product of the matmul probe; steps take about as long.
     """
     small = Shape(side // 4, side // 2)
-    strong = (Shape(side // 2, side // 2), small, Shape(side // 4, 2 * side))
+    strong = [Shape(side // 2, side // 2), small, Shape(side // 4, 2 * side)]
+    # One batch for all counts, or strong scaling would not be of the same work.
+    strong = [_divisible(shape, math.lcm(*counts)) for shape in strong]
     planned = [
-        (count, _divisible(shape, count), injected, "strong")
+        (count, shape, injected, "strong")
         for count in counts
-        for shape, injected in [*((shape, 0.0) for shape in strong), (small, _INJECTED_S)]
+        for shape, injected in [*((shape, 0.0) for shape in strong), (strong[1], _INJECTED_S)]
     ]
     weak = [(n, Shape(small.width, small.batch * n), 0.0, "weak") for n in counts if n > 1]
     return [
@@ -71,9 +74,9 @@ def cells(devices: list[Device], counts: list[int], side: int) -> list[Cell]:
     ]
 
 
-def _divisible(shape: Shape, count: int) -> Shape:
-    """The shape with the least batch, not below its own, that the devices share evenly."""
-    return shape._replace(batch=-(-shape.batch // count) * count)
+def _divisible(shape: Shape, parts: int) -> Shape:
+    """The shape with the least batch, not below its own, that divides into so many parts."""
+    return shape._replace(batch=-(-shape.batch // parts) * parts)
 
 
 def _loss(weights: list[jax.Array], inputs: jax.Array, targets: jax.Array) -> jax.Array:

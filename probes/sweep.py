@@ -36,7 +36,7 @@ class Effort:
     size_factor: int
 
 
-THOROUGH = Effort(40.0, 7, 30, 2, 2**24, 8)
+THOROUGH = Effort(40.0, 7, 30, 2, 2**26, 8)
 QUICK = Effort(8.0, 5, 10, 2, 2**21, 64)
 
 

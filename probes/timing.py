@@ -52,7 +52,7 @@ class LoadMeter:
     """How many cores other processes kept busy, over the last quarter of a second or more.
 
     The operating system counts processor time in hundredths of a second, so a shorter window tells
-    nothing; until the first has passed the load is that of the machine since the meter was made.
+    nothing; until the first has passed the load reads 0.
     """
 
     def __init__(self) -> None:

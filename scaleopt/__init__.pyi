@@ -1,3 +1,5 @@
+from . import testing as testing
+from . import units as units
 from .data.measurements import MeasurementError as MeasurementError
 from .data.measurements import Measurements as Measurements
 from .data.measurements import MeasurementWriter as MeasurementWriter
@@ -15,13 +17,20 @@ from .models.roofline import arithmetic_intensity as arithmetic_intensity
 from .models.roofline import attainable_rate as attainable_rate
 from .models.roofline import bytes_in_flight as bytes_in_flight
 from .models.roofline import ridge_point as ridge_point
+from .models.speedup import amdahl_fraction as amdahl_fraction
 from .models.speedup import amdahl_limit as amdahl_limit
 from .models.speedup import amdahl_speedup as amdahl_speedup
 from .models.speedup import efficiency as efficiency
+from .models.speedup import gustafson_fraction as gustafson_fraction
 from .models.speedup import gustafson_speedup as gustafson_speedup
+from .models.speedup import isoefficiency_flops as isoefficiency_flops
 from .models.speedup import karp_flatt as karp_flatt
+from .models.speedup import sun_ni_speedup as sun_ni_speedup
 from .models.step import StepTerms as StepTerms
 from .models.step import StepTime as StepTime
+from .models.usl import usl_peak_devices as usl_peak_devices
+from .models.usl import usl_peak_throughput as usl_peak_throughput
+from .models.usl import usl_throughput as usl_throughput
 from .planning.best import best_devices as best_devices
 from .planning.choice import DeviceChoice as DeviceChoice
 from .planning.choice import choose_devices as choose_devices

@@ -56,13 +56,13 @@ def run(
 ) -> None:
     """Measure the devices that are here, fit, and say how many devices are best."""
     workload = _workload(flops, size)
-    folder = out or _new_folder()
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        _refuse(f"{folder} exists and is not overwritten; choose another --out")
+    folder = _made(out or _new_folder())
     table = folder / "measurements.csv"
-    measure(table, devices, quick=quick, quiet=as_json)
+    try:
+        measure(table, devices, quick=quick, quiet=as_json)
+    finally:
+        if not any(folder.iterdir()):
+            folder.rmdir()  # nothing was measured, so the name stays free
     _conclude(table, folder, workload, max_devices, level, as_json)
 
 
@@ -70,7 +70,8 @@ def run(
 def fit(
     table: Annotated[Path, typer.Argument(help="A table that scaleopt probe wrote.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A folder for report, figure and result.")
+        Path | None,
+        typer.Option("--out", "-o", help="A folder for report, figure and result; must not exist."),
     ] = None,
     flops: Work = None,
     size: Size = None,
@@ -80,9 +81,9 @@ def fit(
 ) -> None:
     """Fit a table of measurements, and say how many devices are best."""
     workload = _workload(flops, size)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-    _conclude(table, out, workload, max_devices, level, as_json)
+    measured = _read(table)  # before a folder is made that a wrong table would leave empty
+    folder = None if out is None else _made(out)
+    _conclude(table, folder, workload, max_devices, level, as_json, measured)
 
 
 def _conclude(
@@ -92,6 +93,7 @@ def _conclude(
     max_devices: int | None,
     level: float,
     as_json: bool,
+    measured: "Measurements | None" = None,
 ) -> None:
     """Fit, decide, print, and write what was concluded."""
     from scaleopt.fitting.calibrate import calibrate
@@ -100,7 +102,7 @@ def _conclude(
     from scaleopt.show.record import record
     from scaleopt.show.text import report
 
-    table, context = _read(path)
+    table, context = measured or _read(path)
     try:
         fitted = calibrate(table)
     except ValueError as error:
@@ -115,8 +117,8 @@ def _conclude(
     if folder is not None:
         (folder / "report.txt").write_text(text + "\n", encoding="utf-8")
         (folder / "result.json").write_text(result + "\n", encoding="utf-8")
-        if choice is not None:
-            save_step_time(fitted, choice, folder / "step_time.png")
+        if choice is not None and not choice.open:
+            save_step_time(fitted, choice, folder / "step_time.png", level)
     typer.echo(result if as_json else text)
     if folder is not None and not as_json:
         written = ", ".join(sorted(file.name for file in folder.iterdir()))
@@ -146,12 +148,26 @@ def _workload(flops: str | None, size: str | None) -> tuple[float, float] | None
         return None
     if flops is None or size is None:
         raise typer.BadParameter("--flops and --size describe one step: give both, or neither")
+    from scaleopt.planning.optimum import check_workload
     from scaleopt.units import parse
 
     try:
-        return parse(flops, "FLOP"), parse(size, "B")
+        workload = parse(flops, "FLOP"), parse(size, "B")
+        check_workload(*workload)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    return workload
+
+
+def _made(folder: Path) -> Path:
+    """The folder, new."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        _refuse(f"{folder} exists and is not overwritten; choose another --out")
+    except OSError as error:
+        _refuse(f"the folder {folder} cannot be made ({error.strerror}); choose another --out")
+    return folder
 
 
 def _new_folder() -> Path:

@@ -31,9 +31,16 @@ _RANGES = {
     "B/s": (1e6, 1e14),
     "s/B": (1e-14, 1e-6),
     "FLOP/B": (1e-3, 1e5),
+    "1/s": (1e-3, 1e7),
+    "USD/s": (1e-6, 1e2),
 }
 """What a quantity of each unit is in reality, from a wire's latency to a day's work."""
-_TAGGED = {"count": (1.0, 1e5), "fraction": (0.01, 0.99), "ratio": (1e-2, 1e5)}
+_TAGGED = {
+    "count": (1.0, 1e5),
+    "fraction": (0.01, 0.99),
+    "share": (0.01, 1.5),
+    "ratio": (1e-2, 1e5),
+}
 _EXAMPLES = 40
 
 
@@ -45,6 +52,8 @@ class Subject:
     units: Mapping[str, tuple[str, str]]
     """Unit and tag ("count", "fraction", "ratio" or "") of each argument."""
     result_unit: str
+    counted: bool
+    """Whether the result's FLOP are counted from numbers without a unit."""
     function: Callable[..., Any]
 
     def __call__(self, numbers: Mapping[str, Any]) -> Any:
@@ -66,7 +75,9 @@ def quantities(unit: str, tag: str = "", *, edges: bool = False) -> Number:
         inner = st.floats(low, high)
     if not edges:
         return inner
-    ends = {"count": [1.0, 2.0], "fraction": [0.0, 1.0], "ratio": [1.0]}.get(tag, [])
+    ends = {"count": [1.0, 2.0], "fraction": [0.0, 1.0], "share": [1.0], "ratio": [1.0]}.get(
+        tag, []
+    )
     if unit in ("s", "B", "FLOP", "s/B"):
         ends = [0.0]
     return st.one_of(inner, st.sampled_from(ends)) if ends else inner
@@ -105,7 +116,8 @@ def subject(model: Any) -> Subject:
         }
         function, name = model, model.__name__
     units = {argument: _unit(hint, f"{name}: {argument}") for argument, hint in annotated.items()}
-    return Subject(name, units, _unit(result, f"{name}: its result")[0], function)
+    unit, tag = _unit(result, f"{name}: its result")
+    return Subject(name, units, unit, tag == "counted", function)
 
 
 def check_model(model: Any, *, examples: int = _EXAMPLES) -> None:
@@ -183,7 +195,8 @@ def check_dimensions(of: Subject, examples: int = _EXAMPLES) -> None:
 
         def check(drawn: tuple[dict[str, float], tuple[float, ...]]) -> None:
             numbers, (second, byte, flop) = drawn
-            size = {"s": second, "B": byte, "FLOP": flop, "1": 1.0}
+            flop = 1.0 if of.counted else flop
+            size = {"s": second, "B": byte, "FLOP": flop, "1": 1.0, "USD": 1.0}
             other = {name: x * _factor(of.units[name][0], size) for name, x in numbers.items()}
             expected = float(value(numbers)) * _factor(of.result_unit, size)
             found = float(value(other))

@@ -24,10 +24,19 @@ FlopsPerSecond = Annotated[Scalar, "FLOP/s"]
 BytesPerSecond = Annotated[Scalar, "B/s"]
 SecondsPerByte = Annotated[Scalar, "s/B"]
 FlopsPerByte = Annotated[Scalar, "FLOP/B"]
+PerSecond = Annotated[Scalar, "1/s"]
+"""Whatever is counted, each second: steps, tokens, transactions."""
+Dollars = Annotated[Scalar, "USD"]
+DollarsPerSecond = Annotated[Scalar, "USD/s"]
+CountedFlops = Annotated[Scalar, "FLOP", "counted"]
+"""FLOP counted from sizes without a unit: two for each multiply-add."""
+CountedIntensity = Annotated[Scalar, "FLOP/B", "counted"]
 Count = Annotated[Scalar, "1", "count"]
 """How many of something, from 1 up: devices, processes."""
 Fraction = Annotated[Scalar, "1", "fraction"]
 """A share between 0 and 1."""
+Share = Annotated[Scalar, "1", "share"]
+"""How much of a reference is reached: 1 is all of it, and a measured one may come out above."""
 Ratio = Annotated[Scalar, "1", "ratio"]
 """A positive number without a unit: a speed-up, an efficiency."""
 
@@ -35,6 +44,8 @@ ns, us, ms = 1e-9, 1e-6, 1e-3
 kB, MB, GB, TB, PB = 1e3, 1e6, 1e9, 1e12, 1e15
 KiB, MiB, GiB, TiB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
 GFLOP, TFLOP, PFLOP = 1e9, 1e12, 1e15
+minute, hour = 60.0, 3600.0
+million = 1e6
 
 _PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _SMALL = {"m": ms, "u": us, "µ": us, "μ": us, "n": ns, "p": 1e-12, "f": 1e-15}
@@ -107,7 +118,7 @@ def parse(text: str, unit: str) -> float:
         dimension.append(base)
     if "/".join(dimension) != unit:
         found = "/".join(dimension)
-        raise ValueError(f"{text!r} is in {found}, and {unit} is needed; write '{number} {unit}'")
+        raise ValueError(f"{text!r} is in {found}, and a quantity in {unit} is needed")
     return float(number) * factor
 
 
@@ -129,6 +140,9 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
         value: the number in SI.
         unit: its unit; "1" or "" for a bare number, which gets no prefix.
         digits: significant digits.
+
+    Returns:
+        Number, prefix and unit; times take the small prefixes, everything else the large ones.
 
     >>> format_si(8e-6, "s"), format_si(25e9, "B/s"), format_si(4e-11, "s/B")
     ('8 µs', '25 GB/s', '40 ps/B')

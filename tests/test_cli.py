@@ -105,7 +105,8 @@ def test_a_table_without_steps_gets_parameters_and_a_hint(tmp_path):
     [
         (["--flops", "100 TFLOP"], 2, "give both, or neither"),
         (["--flops", "100", "--size", "1 GB"], 2, "'100' has no unit"),
-        (["--flops", "100 GB", "--size", "1 GB"], 2, "FLOP is needed"),
+        (["--flops", "100 GB", "--size", "1 GB"], 2, "a quantity in FLOP is needed"),
+        (["--flops", "0 FLOP", "--size", "1 GB"], 2, "must be above 0"),
         (["--level", "95"], 2, "Invalid value for '--level'"),
         (["--max-devices", "0"], 2, "Invalid value for '--max-devices'"),
     ],
@@ -134,10 +135,21 @@ def test_a_cut_table_is_fitted_with_a_word(table):
     assert "the last line was cut off" in done.stderr
 
 
-def test_a_folder_that_is_there_is_not_overwritten(tmp_path):
-    done = call("run", "--quick", "--out", tmp_path)
+def test_folders_that_cannot_be_used_are_refused(table, tmp_path):
+    for arguments in (["run", "--quick"], ["fit", table]):
+        there = call(*arguments, "--out", tmp_path)
+        assert there.exit_code == 3
+        assert "exists and is not overwritten" in there.output
+        beyond = call(*arguments, "--out", "/dev/null/out")
+        assert beyond.exit_code == 3
+        assert "cannot be made" in beyond.output
+
+
+def test_a_run_that_measures_nothing_leaves_nothing(tmp_path):
+    done = call("run", "--devices", "0", "--out", tmp_path / "out")
     assert done.exit_code == 3
-    assert "exists and is not overwritten" in done.output
+    assert "at least one device" in done.output
+    assert not (tmp_path / "out").exists()
 
 
 def test_more_devices_than_cores_are_marked_everywhere(tmp_path):

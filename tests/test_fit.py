@@ -105,6 +105,35 @@ def test_a_fraction_stays_a_fraction():
     assert 0 < low.keywords["parallel"] < 0.96 < high.keywords["parallel"] < 1
 
 
+def test_a_fraction_at_its_limit_is_at_least_so_much():
+    def law(devices, *, single: Seconds, parallel: Fraction):
+        return single / so.amdahl_speedup(devices, parallel)
+
+    for seed in range(6):
+        table = amdahl_table(seed, serial=0.0, noise=0.2)
+        found = so.fit(Partial(law, single=1.0, parallel=0.5), table)
+        assert found.failure is None
+        low, high = found.interval(0.95)
+        assert 0.9 < low.keywords["parallel"] <= found.model.keywords["parallel"] <= 1.0
+        assert high.keywords["parallel"] == 1.0
+        assert "parallel is consistent with 1, at least" in found.unidentified[0]
+
+
+def test_a_column_that_is_bound_stays_bound():
+    def law(devices, flops, *, work: Seconds):
+        return flops * work / devices
+
+    table = amdahl_table(0, serial=0.0).assign(flops=7.0)
+    found = so.fit(Partial(law, flops=2.0, work=1.0), table, fixed=("flops",))
+    assert found.model.keywords["work"] == pytest.approx(6.0, rel=0.02)
+
+
+def test_predict_names_what_it_does_not_know():
+    found = so.fit(LAW, amdahl_table(0))
+    with pytest.raises(ValueError, match=r"predict takes devices; unknown: \['size'\], lacking"):
+        found.predict(size=1.0)
+
+
 def test_a_term_that_is_not_there_is_at_most_so_much():
     found = so.fit(LAW, amdahl_table(11, serial=0.0, noise=0.2))
     low, high = found.interval(0.95)
@@ -150,7 +179,10 @@ def test_a_parameter_without_effect_is_named():
 def test_more_parameters_than_rows_leave_everything_open():
     found = so.fit(LAW, amdahl_table(0).iloc[:1])
     assert np.all(np.isinf(found.ranges(0.95)[1]))
-    assert found.unidentified
+    assert "no more independent rows than parameters" in found.unidentified[0]
+    assert np.isinf(found.predict(devices=4.0).high)
+    unknown = so.propagate(lambda law: law.keywords["work"], found)
+    assert (unknown.low, unknown.high) == (-np.inf, np.inf)
 
 
 def test_misfit_widens_the_intervals():
@@ -207,7 +239,7 @@ def test_chained_rows_need_a_model_that_counts():
     [
         ({"time_s": -1.0}, "row 0: time_s is -1.0; it must be a number above 0"),
         ({"time_s": np.nan}, "row 0: time_s is nan"),
-        ({"devices": np.nan}, "row 0: devices is nan; it must be a number 0 or more"),
+        ({"devices": np.nan}, "row 0: devices is nan; it must be a number from 1 up"),
     ],
 )
 def test_rows_that_cannot_be_fitted_are_refused(change, complaint):

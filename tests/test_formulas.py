@@ -108,6 +108,12 @@ def test_large_python_integers_are_numbers_like_any():
     assert on_both[1] == pytest.approx(float(STEP(2, 1e14, 1e10)))
 
 
+def test_parameters_may_be_large_integers_too():
+    whole = so.StepTime(rate=120 * 10**12, alpha=8e-6, beta=1 / 25e9)
+    assert float(whole(8, 10**14, 10**8)) == pytest.approx(0.1113, rel=1e-3)
+    assert float(so.optimal_devices(whole, 10**14, 10**8)) == pytest.approx(227.1, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("alpha", -1e-6), ("rate", 0.0), ("overlap", 1.5), ("serial_time", float("nan"))],

@@ -38,7 +38,7 @@ def test_parse(text, unit, value):
         ("25", "B/s", "'25' has no unit; write it with one, such as '25 B/s'"),
         ("fast", "B/s", "not a number with a unit"),
         ("", "s", "not a number with a unit"),
-        ("25 GB", "B/s", "is in B, and B/s is needed"),
+        ("25 GB", "B/s", "is in B, and a quantity in B/s is needed"),
         ("25 furlong", "s", "unit 'furlong' in '25 furlong' is unknown"),
         ("5 TFLOPS", "FLOP/s", "write FLOP for a count or FLOP/s for a rate"),
         ("100 Gb/s", "B/s", "write bit or B"),

@@ -41,7 +41,7 @@ class Measurements(NamedTuple):
 
 
 class MeasurementWriter:
-    """Appends rows to a new table, each safely on disk before the next is measured.
+    """Appends rows to a new table, each handed to the operating system before the next is measured.
 
     Args:
         path: the file to create; one that exists is refused, so nothing measured is lost.

@@ -80,7 +80,11 @@ def complaint(column: Column, text: str) -> str | None:
             return f"{column.name} is empty; every row needs one: {column.meaning}"
         return None
     if column.kind == "text":
-        return f"{column.name} holds a line break; write it on one line" if "\n" in text else None
+        return (
+            f"{column.name} holds a line break; write it on one line"
+            if {"\n", "\r"} & set(text)
+            else None
+        )
     if column.kind == "op":
         known = ", ".join(OPS)
         return None if text in OPS else f"op {text!r} is not known; use one of {known}"

@@ -33,6 +33,7 @@ KINDS = ("matmul", "all_reduce", "step")
 
 _NEEDED = {"matmul": ("flops",), "all_reduce": ("size_bytes",), "step": ("flops",)}
 _FAINT = 0.01
+_NEGLIGIBLE = 1e-30
 _PLACES = {
     "rate": 1.0,
     "alpha": 1.0,
@@ -66,17 +67,30 @@ class ObserveStepTime(eqx.Module):
 def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
     """Fit the step model to every row that it explains.
 
+    Minimises Tukey's loss of log measured − log predicted over all kinds of rows at once, each kind
+    weighted by its own noise.
+
     Args:
         table: rows of kind matmul, all_reduce and step, as `read_measurements` returns them;
             other kinds are left out, and a note says so. Steps on several devices need
             `size_bytes`.
 
     Returns:
-        The fit of a `StepTime`. A parameter that no row present depends on keeps its neutral
-        value, and a note says which and why.
+        The fit of a `StepTime`. A parameter that no row depends on is not told: its interval is
+        unbounded, and so is whatever hangs on it.
 
     Raises:
         ValueError: no row of these kinds, a missing column or cell, a time that is not positive.
+
+    >>> step = StepTime(rate=1e12, alpha=1e-5, beta=1e-10, serial_time=0.01)
+    >>> works = [(n, w, m) for n in (1, 2, 4) for w in (1e10, 1e11) for m in (1e6, 1e9)]
+    >>> table = pd.DataFrame(works, columns=["devices", "flops", "size_bytes"]).assign(op="step")
+    >>> table["time_s"] = [float(step(*work)) for work in works]
+    >>> fit = calibrate(table)
+    >>> f"{fit.model.rate:.3g} FLOP/s, {fit.model.serial_time:.3g} s"
+    '1e+12 FLOP/s, 0.01 s'
+
+    Source: the model of `StepTime`; the estimator of `scaleopt.fitting.solve`.
     """
     rows = table[table["op"].isin(KINDS)].copy() if "op" in table else table
     if "op" in table and rows.empty:
@@ -88,7 +102,7 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
     check_rows_of(rows[(rows["op"] == "step") & (rows["devices"] > 1)], ["size_bytes"])
 
     columns = _columns(rows)
-    fixed, notes = _absent(rows)
+    fixed, notes = _merged(rows)
     left_out = table.loc[~table["op"].isin(KINDS), "op"].value_counts()
     notes += [f"{count} rows of kind {op} are not used." for op, count in left_out.items()]
     start = _start(columns, rows["time_s"].to_numpy(float), fixed)
@@ -113,7 +127,7 @@ def check_rows_of(rows: pd.DataFrame, names: list[str]) -> None:
 def _columns(rows: pd.DataFrame) -> dict[str, Any]:
     """What `ObserveStepTime` takes; a size or work that a kind does not have counts as 0."""
     blank = pd.Series(0.0, index=rows.index)
-    method = rows["method"] if "method" in rows else pd.Series("", index=rows.index)
+    method = rows["method"].fillna("") if "method" in rows else pd.Series("", index=rows.index)
     return {
         "op": rows["op"].astype(str),
         "devices": rows["devices"].astype(float),
@@ -124,28 +138,18 @@ def _columns(rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _absent(rows: pd.DataFrame) -> tuple[dict[str, float], list[str]]:
-    """Parameters that these rows do not involve, their neutral value, and a sentence on each."""
+def _merged(rows: pd.DataFrame) -> tuple[dict[str, float], list[str]]:
+    """Parameters that these rows see only together with another, and a sentence on each."""
     kinds = set(rows["op"])
-    fixed: dict[str, float] = {"overlap": 0.0}
-    notes: list[str] = []
-    if not kinds & {"matmul", "step"}:
-        fixed["rate"] = np.inf
-        notes.append("rate was not measured: there are no matmul or step rows.")
+    fixed, notes = {"overlap": 0.0}, ["Communication is taken not to overlap with compute."]
     if not {"matmul", "step"} <= kinds:
         fixed["compute_efficiency"] = 1.0
         if kinds & {"matmul", "step"}:
             only = "step" if "step" in kinds else "matmul"
             notes.append(f"rate is what the {only} rows reach: only they show compute.")
-    if "step" not in kinds:
-        fixed["serial_time"] = 0.0
-        notes.append("serial_time is taken as 0: there are no step rows.")
-    elif kinds == {"step"}:
+    if kinds == {"step"}:
         fixed["launch"] = 0.0
         notes.append("serial_time includes the launch: step rows alone do not part them.")
-    if not bool((rows["devices"] > 1).any() and kinds & {"all_reduce", "step"}):
-        fixed |= {"alpha": 0.0, "beta": 0.0}
-        notes.append("alpha and beta are taken as 0: no row involves communication.")
     return fixed, notes
 
 
@@ -153,7 +157,8 @@ def _start(columns: dict[str, Any], time: np.ndarray, fixed: dict[str, float]) -
     """A start that needs no guess: the model is linear in α, β, 1/r and the fixed times.
 
     Non-negative least squares of predicted/measured − 1, in which a row that took three times too
-    long weighs at most as much as a miss by its whole time.
+    long weighs at most as much as a miss by its whole time. What no row depends on starts where it
+    costs next to nothing.
     """
     op, devices = columns["op"], columns["devices"].to_numpy()
     size, count = columns["size"].to_numpy(), columns["operations"].to_numpy()
@@ -176,12 +181,9 @@ def _start(columns: dict[str, Any], time: np.ndarray, fixed: dict[str, float]) -
     solved = nnls(relative / length, 1 - np.minimum(injected / time, 1.0))[0] / length
     # A logarithm does not move from 0: what came out as 0 starts at 1 % of its most affected row.
     started = np.where(solved > 0, solved, _FAINT / relative.max(axis=0))
-    cost = dict(zip(used, started.tolist(), strict=True))
-    if "matmul" in cost:
-        cost["rate"] = 1 / cost.pop("matmul")
-    if "step" in cost:
-        cost["compute_efficiency"] = 1 / (cost["rate"] * cost.pop("step"))
-    return cost
+    cost = dict.fromkeys(effects, _NEGLIGIBLE) | dict(zip(used, started.tolist(), strict=True))
+    matmul_cost, step_cost = cost.pop("matmul"), cost.pop("step")
+    return cost | {"rate": 1 / matmul_cost, "compute_efficiency": matmul_cost / step_cost}
 
 
 def _remedy(names: frozenset[str]) -> str:
@@ -195,6 +197,10 @@ def _remedy(names: frozenset[str]) -> str:
         return "Time chains of all-reduces, or all-reduces on more device counts."
     if "rate" in names and "compute_efficiency" in names:
         return "Time matmuls of another size."
+    if names == {"rate"}:
+        return "Time matmuls, or steps."
+    if names == {"serial_time"}:
+        return "Time steps."
     if names & {"alpha", "beta"}:
         return "Time all-reduces at small and large sizes and at several device counts."
     return "Add steps with other works and other device counts."

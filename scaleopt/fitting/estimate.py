@@ -15,13 +15,13 @@ import pandas as pd
 from scaleopt.fitting.identify import Remedy, unidentified
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point, values_of
 from scaleopt.fitting.result import Fit, plain, prepare_columns
+from scaleopt.fitting.scatter import KindNoise, Nests
 from scaleopt.fitting.solve import Observe, Rows, Solution, solve
-from scaleopt.fitting.uncertainty import Covariance, KindNoise, covariance
+from scaleopt.fitting.uncertainty import Covariance, blank, covariance
 
 _LOOSE = 0.25
 """The relative deviation from which a parameter leaves log space for where time is linear."""
 _SETTLED = 0.05
-_FREEZE_ROUNDS = 4
 
 
 def estimate(
@@ -48,6 +48,8 @@ def estimate(
     kinds = {str(op): (table["op"] == op).to_numpy() for op in table["op"].unique()}
     cell = pd.DataFrame(columns).assign(op=table["op"].to_numpy())
     cells = cell.groupby(list(cell.columns), dropna=False, sort=False).ngroup().to_numpy()
+    rounds = table["round"].fillna(-1) if "round" in table else np.zeros(len(table))
+    nests = Nests(cells, np.asarray(rounds))
     point = parameters.start()
     if start is not None:
         point = point._replace(u=np.log(start), coordinate=np.full(len(start), Coordinate.LOG))
@@ -58,8 +60,8 @@ def estimate(
 
         def measure(found: Solution) -> tuple[Covariance, tuple[KindNoise, ...]]:
             if not all(np.isfinite(np.asarray(array)).all() for array in found):
-                return _blank(len(parameters.names)), ()
-            return covariance(found, log_time, kinds, cells)
+                return blank(len(parameters.names)), ()
+            return covariance(found, log_time, kinds, nests)
 
         found = solve(observe, parameters, rows, point)
         spread, noise = measure(found)
@@ -90,16 +92,11 @@ def estimate(
     )
 
 
-def _blank(free: int) -> Covariance:
-    """The covariance of a search that ended nowhere."""
-    return Covariance(np.full((free, free), np.inf), np.zeros((0, free)), np.ones(free), 1.0)
-
-
 def _loose(point: Point, spread: Covariance) -> np.ndarray:
-    """Parameters in log space that the rows see, but only faintly."""
+    """Parameters in logs or odds that the rows see, but only faintly."""
     deviation = spread.deviation
-    in_log = np.asarray(point.coordinate) == Coordinate.LOG
-    return in_log & np.isfinite(deviation) & (deviation > _LOOSE)
+    curved = np.isin(point.coordinate, (Coordinate.LOG, Coordinate.ODDS))
+    return curved & np.isfinite(deviation) & (deviation > _LOOSE)
 
 
 def _straighten(point: Point, found: Solution, loose: np.ndarray) -> Point:
@@ -108,14 +105,16 @@ def _straighten(point: Point, found: Solution, loose: np.ndarray) -> Point:
     costs = jacobian.mean(axis=0) > 0
     # One unit of u then changes the rows about as one unit of a log does.
     length = np.linalg.norm(jacobian, axis=0) / np.sqrt(len(jacobian))
-    u = np.where(loose, length, np.asarray(point.u))
-    scale = np.where(costs, values / u, values * u)
-    straight = np.where(costs, Coordinate.LINEAR, Coordinate.RECIPROCAL)
+    fraction = np.asarray(point.coordinate) == Coordinate.ODDS
+    u = np.where(loose, np.where(fraction, values, length), np.asarray(point.u))
+    linear = costs | fraction
+    straight = np.where(linear, Coordinate.LINEAR, Coordinate.RECIPROCAL)
     return Point(
         u,
         np.where(loose, straight, point.coordinate),
-        np.where(loose, scale, point.scale),
+        np.where(loose, np.where(linear, values / u, values * u), point.scale),
         np.asarray(point.frozen),
+        np.where(loose & fraction, 1.0, point.highest),
     )
 
 
@@ -134,12 +133,14 @@ def _constrain(
     # be told from one.
     floor[reciprocal] = 1e-3 * spread.deviation[reciprocal]
     signed = reciprocal | (np.asarray(point.coordinate) == Coordinate.LINEAR)
-    for _ in range(_FREEZE_ROUNDS):
-        below = signed & (np.asarray(point.u) < floor)
-        if not below.any():
+    ceiling = np.asarray(point.highest)
+    for _ in parameters.names:
+        u = np.asarray(point.u)
+        outside = signed & ((u < floor) | (u > ceiling))
+        if not outside.any():
             break
-        frozen = np.asarray(point.frozen) | below
-        point = point._replace(u=np.where(below, floor, point.u), frozen=frozen)
+        frozen = np.asarray(point.frozen) | outside
+        point = point._replace(u=np.where(signed, np.clip(u, floor, ceiling), u), frozen=frozen)
         found = solve(observe, parameters, rows, point)
         point = point._replace(u=np.asarray(found.u))
     return found, point

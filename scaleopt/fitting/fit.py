@@ -55,6 +55,7 @@ def fit(model: Model, table: pd.DataFrame, *, fixed: tuple[str, ...] = ()) -> Fi
     Raises:
         ValueError: a missing column, an empty cell, a time that is not positive, or a model
             without a free number.
+        TypeError: a model that cannot be called.
 
     >>> from jax.tree_util import Partial
     >>> table = pd.DataFrame({"op": "step", "devices": [1, 2, 4, 8], "time_s": [9.0, 5, 3, 2]})
@@ -63,11 +64,14 @@ def fit(model: Model, table: pd.DataFrame, *, fixed: tuple[str, ...] = ()) -> Fi
     >>> law = Partial(amdahl, serial=2.0, work=5.0)
     >>> {name: round(value, 3) for name, value in fit(law, table).model.keywords.items()}
     {'serial': 1.0, 'work': 8.0}
+
+    Source: the estimator of `scaleopt.fitting.solve`.
     """
     arguments = _arguments(model)
     names = [COLUMN_OF[name] for name in arguments if name in COLUMN_OF]
     check_rows(table, ["time_s", *names])
-    methods = table["method"] if "method" in table else pd.Series("single", index=table.index)
+    blank = pd.Series("", index=table.index)
+    methods = table["method"].fillna("") if "method" in table else blank
     chained = methods.map(operations)
     if "operations" not in arguments and bool((chained > 1).any()):
         raise ValueError(
@@ -88,12 +92,16 @@ def check_rows(table: pd.DataFrame, names: list[str]) -> None:
     for name in ["op", *names]:
         if name not in table:
             raise ValueError(f"the table has no column {name!r}, which the model needs; add it")
+    if table["op"].isna().any():
+        row = table.index[table["op"].isna()][0]
+        raise ValueError(f"row {row}: op is empty; it names the kind of row, such as 'step'")
     for name in names:
         values = pd.to_numeric(table[name], errors="coerce").to_numpy(float)
-        good = np.isfinite(values) & ((values > 0) if name == "time_s" else (values >= 0))
+        rules = {"time_s": (values > 0, "above 0"), "devices": (values >= 1, "from 1 up")}
+        within, rule = rules.get(name, (values >= 0, "0 or more"))
+        good = np.isfinite(values) & within
         if not good.all():
             row = table.index[~good][0]
-            rule = "above 0" if name == "time_s" else "0 or more"
             raise ValueError(
                 f"row {row}: {name} is {table.loc[row, name]}; it must be a number {rule} (SI): "
                 "drop the row or mend it"
@@ -107,9 +115,11 @@ def _arguments(model: Any) -> tuple[str, ...]:
     bound = set(getattr(model, "keywords", {}))
     names = []
     for name, parameter in inspect.signature(model).parameters.items():
+        if name in bound:
+            continue
         if name in COLUMN_OF or name == "operations":
             names.append(name)
-        elif name not in bound and parameter.default is parameter.empty:
+        elif parameter.default is parameter.empty:
             known = ", ".join([*COLUMN_OF, "operations"])
             raise ValueError(
                 f"the model's call takes {name!r}, which is no column ({known}); bind it with "

@@ -38,6 +38,8 @@ class Point(NamedTuple):
     scale: Array | np.ndarray
     frozen: Array | np.ndarray
     """True where u stays as it is."""
+    highest: Array | np.ndarray
+    """The largest possible u of a parameter in a coordinate without bounds of its own."""
 
     def values(self) -> Array:
         """θ, the parameters themselves."""
@@ -97,14 +99,15 @@ class Parameters(eqx.Module):
             np.where(fraction, Coordinate.ODDS, Coordinate.LOG),
             np.ones_like(values),
             np.zeros(len(values), bool),
+            np.full(len(values), np.inf),
         )
 
 
 def free_parameters(model: Any, fixed: tuple[str, ...] = ()) -> Parameters:
     """The free numbers of a model: each of its positive floats that is not named as fixed.
 
-    A number that is 0 is a term left out and stays 0, and so does a fraction at 1: no logarithm
-    moves it. Integers are counts and stay too.
+    A number that is 0 is a term left out and stays 0, and so does a fraction or a share at 1: no
+    logarithm moves the one, and the other is neutral. Integers are counts and stay too.
 
     Args:
         model: a callable pytree.
@@ -120,11 +123,12 @@ def free_parameters(model: Any, fixed: tuple[str, ...] = ()) -> Parameters:
     )
     free, names, units, fraction, known = [], [], [], [], []
     for place, (path, leaf) in enumerate(jax.tree_util.tree_flatten_with_path(model)[0]):
-        name, unit, is_fraction = _describe(model, path)
+        name, unit, tag = _describe(model, path)
+        is_fraction = tag == "fraction"
         known.append(name)
         if not (isinstance(leaf, np.ndarray) and leaf.dtype == np.float64) or name in fixed:
             continue
-        if np.all(leaf == 0) or (is_fraction and np.all(leaf == 1)):
+        if np.all(leaf == 0) or (tag in ("fraction", "share") and np.all(leaf == 1)):
             continue
         if not np.all((leaf > 0) & (leaf < (1 if is_fraction else np.inf))):
             domain = "strictly between 0 and 1" if is_fraction else "positive and finite"
@@ -148,8 +152,8 @@ def free_parameters(model: Any, fixed: tuple[str, ...] = ()) -> Parameters:
     return Parameters(model, tuple(free), tuple(names), tuple(units), tuple(fraction))
 
 
-def _describe(model: Any, path: tuple[Any, ...]) -> tuple[str, str, bool]:
-    """Name, unit and whether it is a fraction, as the annotation of a leaf tells."""
+def _describe(model: Any, path: tuple[Any, ...]) -> tuple[str, str, str]:
+    """Name, unit and tag of a leaf, as its annotation tells."""
     owner, hints, name = model, {}, ""
     for key in path:
         if isinstance(key, jax.tree_util.GetAttrKey):
@@ -164,4 +168,4 @@ def _describe(model: Any, path: tuple[Any, ...]) -> tuple[str, str, bool]:
         elif isinstance(key, jax.tree_util.SequenceKey):
             name = f"{name}[{key.idx}]"
     metadata = getattr(hints.get(name), "__metadata__", ("1",))
-    return name or "value", metadata[0], "fraction" in metadata
+    return name or "value", metadata[0], metadata[1] if len(metadata) > 1 else ""

@@ -43,6 +43,20 @@ def propagate(
         The function of the best model, and quantiles over the draws. Where the function changes
         along a direction that the fit's rows do not see, the interval is all numbers.
 
+    Raises:
+        ValueError: a level that is no share.
+
+    >>> from jax.tree_util import Partial
+    >>> import pandas as pd
+    >>> from scaleopt.fitting.fit import fit
+    >>> table = pd.DataFrame({"op": "step", "devices": [1, 2, 4, 8], "time_s": [9.1, 5, 2.9, 2]})
+    >>> def amdahl(devices, *, serial, work):
+    ...     return serial + work / devices
+    >>> found = fit(Partial(amdahl, serial=2.0, work=5.0), table)
+    >>> share = propagate(lambda law: law.keywords["serial"] / law(1), found, 0.9)
+    >>> 0.05 < share.low < share.value < share.high < 0.2
+    True
+
     Source: the parametric bootstrap, B. Efron and R. J. Tibshirani, "An Introduction to the
     Bootstrap", 1993, section 6.5.
     """
@@ -50,7 +64,7 @@ def propagate(
     with jax.enable_x64(True):
         best = jax.tree.map(jnp.asarray, fit.constrained)
         value, slope = _value_and_slope(function, fit.parameters, best)
-        if fit.failure or bool(depends_on_blind(np.asarray(slope), fit.covariance)):
+        if fit.failure or bool(np.any(depends_on_blind(np.asarray(slope), fit.covariance))):
             return Estimate(float(value), -np.inf, np.inf, level)
         results = np.asarray(_values(function, fit.parameters, drawn_points(fit, draws)))
     tail = (1 - level) / 2
@@ -58,6 +72,14 @@ def propagate(
     return Estimate(
         float(value), min(float(low), float(value)), max(float(high), float(value)), level
     )
+
+
+def hangs_on_blind(function: Callable[[Any], Any], fit: Fit[Any]) -> bool:
+    """Whether any of the numbers that the function returns changes along a blind direction."""
+    with jax.enable_x64(True):
+        best = jax.tree.map(jnp.asarray, fit.constrained)
+        _, slope = _value_and_slope(function, fit.parameters, best)
+    return bool(np.any(depends_on_blind(np.asarray(slope), fit.covariance)))
 
 
 @eqx.filter_jit
@@ -96,4 +118,4 @@ def drawn_points(fit: Fit[Any], draws: int) -> Point:
     stretch = np.sqrt(generator.chisquare(covariance.degrees, (draws, 1)) / covariance.degrees)
     drawn = u + normal / stretch
     signed = np.isin(kind, (Coordinate.LINEAR, Coordinate.RECIPROCAL))
-    return point._replace(u=jnp.asarray(np.where(signed, np.maximum(drawn, 0), drawn)))
+    return point._replace(u=jnp.asarray(np.where(signed, np.clip(drawn, 0, point.highest), drawn)))

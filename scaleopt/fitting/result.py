@@ -10,11 +10,15 @@ import numpy as np
 import pandas as pd
 
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point
+from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.solve import Observe
-from scaleopt.fitting.uncertainty import Covariance, KindNoise
+from scaleopt.fitting.uncertainty import BLIND, Covariance
 from scaleopt.units import format_si
 
 Model = TypeVar("Model")
+
+
+_OPTIONAL = {"op", "operations", "injected"}
 
 
 class Prediction(NamedTuple):
@@ -77,6 +81,10 @@ class Fit(Generic[Model]):
             reach = self.covariance.quantile(level) * self.covariance.deviation
             low, high = _values(self.point, -reach), _values(self.point, reach)
         low, high = np.minimum(low, high), np.maximum(low, high)
+        low, high = (
+            np.where(self.covariance.unseen, 0.0, low),
+            np.where(self.covariance.unseen, np.inf, high),
+        )
         if self.failure:
             low, high = np.zeros_like(low), np.full_like(high, np.inf)
         value = self.estimate
@@ -93,8 +101,18 @@ class Fit(Generic[Model]):
         Returns:
             The time and its range: the parameters' uncertainty joined with the scatter of the
             rows fitted. Where it hangs on a direction that the rows do not see, 0 to infinity.
+
+        Raises:
+            ValueError: a column that the model does not take, or one that it lacks.
         """
         check_level(level)
+        unknown_names = set(columns) - set(self.columns)
+        lacking = set(self.columns) - set(columns) - _OPTIONAL
+        if unknown_names or lacking:
+            raise ValueError(
+                f"predict takes {', '.join(self.columns)}; unknown: {sorted(unknown_names)}, "
+                f"lacking: {sorted(lacking)}"
+            )
         if self.failure:
             unknown = np.broadcast(*map(np.asarray, columns.values())).shape
             zero = np.zeros(unknown)
@@ -121,22 +139,31 @@ class Fit(Generic[Model]):
         """The parameters with their intervals, and what could not be told, as plain text."""
         if self.failure:
             return f"the fit failed: {self.failure}"
-        low, high = self.ranges(level)
-        value = self.estimate
         lines = [f"{'parameter':<20}{'value':>14}   {100 * level:g} % interval"]
-        for place, name in enumerate(self.names):
-            unit = self.parameters.units[place]
-            shown = "not told" if self.covariance.unseen[place] else format_si(value[place], unit)
-            bounds = f"{format_si(low[place], unit)} … {format_si(high[place], unit)}"
-            lines.append(f"{name:<20}{shown:>14}   {bounds}")
+        for name, value, bounds in self.described(level):
+            lines.append(f"{name:<20}{value:>14}   {bounds}")
         for kind in self.noise:
             text = f"{kind.name}: {kind.rows} rows, repeats scatter {100 * kind.repeat_noise:.2g} %"
+            if kind.round_shift > 0:
+                text += f", rounds shift by {100 * kind.round_shift:.2g} %"
             if kind.misfit > 0:
                 text += f", the model misses cell means by {100 * kind.misfit:.2g} % more"
             if kind.outliers:
                 text += f", {kind.outliers} outliers have no say"
             lines.append(text)
         return "\n".join([*lines, *self.unidentified, *self.notes])
+
+    def described(self, level: float = 0.95) -> list[tuple[str, str, str]]:
+        """Name, value and interval of each parameter, in words."""
+        low, high = self.ranges(level)
+        found = []
+        for place, (name, unit) in enumerate(zip(self.names, self.parameters.units, strict=True)):
+            if self.covariance.unseen[place]:
+                found.append((name, "not told", "any"))
+                continue
+            bounds = f"{format_si(low[place], unit)} … {format_si(high[place], unit)}"
+            found.append((name, format_si(self.estimate[place], unit), bounds))
+        return found
 
     def _model(self, values: np.ndarray) -> Any:
         return plain(self.parameters.model(values))
@@ -184,7 +211,8 @@ def depends_on_blind(slope: np.ndarray, covariance: Covariance) -> np.ndarray:
         slope: (..., parameters).
         covariance: of the fit.
     """
-    terms = slope[..., None, :] * covariance.blind / covariance.norm
+    blind = np.where(np.abs(covariance.blind) > BLIND, covariance.blind, 0.0)
+    terms = slope[..., None, :] * blind / covariance.norm
     # A change that is only rounding, beside the terms that cancel in it, is no change.
     return np.any(np.abs(terms.sum(-1)) > 1e-4 * np.abs(terms).sum(-1), axis=-1)
 
@@ -196,19 +224,24 @@ def prepare_columns(columns: dict[str, Any]) -> dict[str, jax.Array]:
     arrays = {}
     for name, value in columns.items():
         if name == "op":
-            arrays[name] = jnp.asarray(np.vectorize(OPS.index)(value))
+            names = np.asarray(value)
+            wrong = set(names.ravel().tolist()) - set(OPS)
+            if wrong:
+                raise ValueError(f"op {sorted(wrong)} is not known; use one of {', '.join(OPS)}")
+            arrays[name] = jnp.asarray(np.vectorize(OPS.index)(names))
         else:
             arrays[name] = jnp.asarray(np.asarray(value, np.float64))
     return arrays
 
 
 def _values(point: Point, shift: np.ndarray) -> np.ndarray:
-    """θ at a shift from the best u, a parameter that may not be negative stopping at 0."""
+    """θ at a shift from the best u, held between 0 and the limit."""
     u, kind = np.asarray(point.u), np.asarray(point.coordinate)
     signed = np.isin(kind, (Coordinate.LINEAR, Coordinate.RECIPROCAL))
-    # From an estimate below 0 the upper end is counted from 0, so that no interval is empty.
-    base = np.where(signed & (shift > 0), np.maximum(u, 0), u)
-    moved = np.where(signed, np.maximum(base + shift, 0), base + shift)
+    # From an estimate below 0 the upper end is counted from 0, and from one above its limit the
+    # lower end from the limit, so that no interval is empty.
+    base = np.where(shift > 0, np.maximum(u, 0), np.minimum(u, point.highest))
+    moved = np.where(signed, np.clip(base + shift, 0, point.highest), u + shift)
     return np.select(
         [kind == Coordinate.LOG, kind == Coordinate.LINEAR, kind == Coordinate.RECIPROCAL],
         [

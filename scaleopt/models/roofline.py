@@ -27,6 +27,9 @@ def arithmetic_intensity(flops: Flops, moved_bytes: Bytes) -> FlopsPerByte:
         flops: W, floating-point operations.
         moved_bytes: Q, bytes through memory.
 
+    Returns:
+        I [FLOP/B].
+
     >>> float(arithmetic_intensity(2e9, 1e9))
     2.0
 
@@ -48,6 +51,9 @@ def attainable_rate(
         peak_rate: [FLOP/s], the arithmetic roof.
         bandwidth: [B/s], the memory roof's slope.
 
+    Returns:
+        R [FLOP/s].
+
     >>> f"{attainable_rate(10.0, 1e15, 3e12):.3g}"
     '3e+13'
 
@@ -66,6 +72,9 @@ def ridge_point(peak_rate: FlopsPerSecond, bandwidth: BytesPerSecond) -> FlopsPe
         peak_rate: [FLOP/s], the arithmetic roof.
         bandwidth: [B/s], the memory roof's slope.
 
+    Returns:
+        I* [FLOP/B].
+
     >>> round(float(ridge_point(990e12, 3.35e12)))
     296
 
@@ -83,6 +92,9 @@ def bytes_in_flight(latency: Seconds, bandwidth: BytesPerSecond) -> Bytes:
     Args:
         latency: [s], from asking for a byte to having it.
         bandwidth: [B/s], the rate to sustain.
+
+    Returns:
+        L [B].
 
     >>> round(float(bytes_in_flight(500e-9, 2e12)))
     1000000

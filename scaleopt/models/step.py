@@ -18,6 +18,7 @@ from scaleopt.units import (
     Fraction,
     Seconds,
     SecondsPerByte,
+    Share,
     real,
 )
 
@@ -70,7 +71,7 @@ class StepTime(eqx.Module):
     beta: SecondsPerByte
     serial_time: Seconds = 0.0
     launch: Seconds = 0.0
-    compute_efficiency: Fraction = 1.0
+    compute_efficiency: Share = 1.0
     overlap: Fraction = 0.0
 
     def __check_init__(self) -> None:
@@ -98,10 +99,11 @@ class StepTime(eqx.Module):
             The serial, compute and exposed communication time [s].
         """
         devices, flops, size = real(devices, flops, size)
+        rate, efficiency, overlap = real(self.rate, self.compute_efficiency, self.overlap)
         # Divided one after another: (N · rate)³, in a second derivative, overflows in float32.
-        compute = flops / self.rate / self.compute_efficiency / devices
+        compute = flops / rate / efficiency / devices
         all_reduce = all_reduce_time(size, devices, self.alpha, self.beta, launch=self.launch)
-        hidden = self.overlap * compute
+        hidden = overlap * compute
         # `maximum` would halve the gradient where both sides are 0, as at N = 1 without a launch.
         exposed = jnp.where(all_reduce >= hidden, all_reduce - hidden, 0.0)
         return StepTerms(*jnp.broadcast_arrays(*real(self.serial_time, compute, exposed)))

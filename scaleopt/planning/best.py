@@ -14,6 +14,7 @@ from scaleopt.planning.optimum import (
     TimeModel,
     Workload,
     check_limit,
+    check_workload,
     of_step_time,
     optimum_of_fit,
 )
@@ -63,13 +64,15 @@ def best_devices(
 
     Raises:
         ValueError: no `max_devices` where every further device helps (α = 0), or for a callable
-            whose shape is not known.
+            whose shape is not known; a work or size that is not a positive number.
 
     >>> step = StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167)
     >>> best_devices(step, 1e14, 1e8), best_devices(step, 1e14, 1e8, max_devices=8)
     (227, 8)
     """
     check_limit(max_devices)
+    check_workload(flops, size)
+    max_devices = None if max_devices is None else int(max_devices)
     if isinstance(step_time, Fit):
         return _best_of_fit(step_time, flops, size, max_devices, level)
     with jax.enable_x64(True):

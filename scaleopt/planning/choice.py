@@ -10,7 +10,7 @@ from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit, Prediction
 from scaleopt.models.step import StepTime
 from scaleopt.planning.best import best_devices
-from scaleopt.planning.optimum import optimal_devices
+from scaleopt.planning.optimum import check_workload, optimal_devices
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,11 @@ class DeviceChoice:
     """The most devices in any row of the fit."""
 
     @property
+    def open(self) -> bool:
+        """Whether the rows fitted leave every number of devices possible."""
+        return self.optimal.low == 1.0 and bool(np.isinf(self.optimal.high))
+
+    @property
     def speedup(self) -> float:
         """How many times faster `best` is than one device."""
         return float(self.single_time.time) / float(self.time.time)
@@ -60,13 +65,13 @@ def choose_devices(
         max_devices: the most there are.
         level: of every interval.
 
+    Returns:
+        The choice; its ranges are open where it hangs on what the fit's rows do not see.
+
     Raises:
         ValueError: a work that is not positive, or a negative size.
     """
-    if not flops > 0:
-        raise ValueError(f"flops={flops} FLOP; the work of a step must be above 0")
-    if not size >= 0:
-        raise ValueError(f"size={size} B; the bytes of the gradients must be 0 or more")
+    check_workload(flops, size)
     step = fit.model
     optimal = optimal_devices(fit, flops, size, level=level)
     best = best_devices(fit, flops, size, max_devices=max_devices, level=level)
@@ -94,11 +99,17 @@ def choose_devices(
 
 
 def measured_workload(table: pd.DataFrame) -> tuple[float, float] | None:
-    """Work and gradient bytes of the largest step in a table; None where there is no step.
+    """Work and gradient bytes of the step measured on most device counts, of several the largest.
 
-    >>> table = pd.DataFrame({"op": "step", "flops": [1e9, 4e9], "size_bytes": [1e6, 2e6]})
-    >>> measured_workload(table)
-    (4000000000.0, 2000000.0)
+    Args:
+        table: rows with op, devices, flops and size_bytes.
+
+    Returns:
+        W [FLOP] and M [B]; None where there is no step.
+
+    >>> table = pd.DataFrame({"op": "step", "devices": [1, 2, 2], "flops": [1e9, 1e9, 4e9]})
+    >>> measured_workload(table.assign(size_bytes=1e6))
+    (1000000000.0, 1000000.0)
     """
     steps = table[table["op"] == "step"]
     if steps.empty or "flops" not in steps or "size_bytes" not in steps:
@@ -106,5 +117,8 @@ def measured_workload(table: pd.DataFrame) -> tuple[float, float] | None:
     several = steps.dropna(subset=["flops", "size_bytes"])
     if several.empty:
         return None
-    largest = several.sort_values(["flops", "size_bytes"]).iloc[-1]
-    return float(largest["flops"]), float(largest["size_bytes"])
+    seen: dict[tuple[float, float], set[float]] = {}
+    for devices, flops, size in several[["devices", "flops", "size_bytes"]].to_numpy(float):
+        seen.setdefault((flops, size), set()).add(devices)
+    flops, size = max(seen, key=lambda workload: (len(seen[workload]), workload))
+    return float(flops), float(size)

@@ -19,7 +19,7 @@ import numpy as np
 import optimistix as optx
 from jax import Array
 
-from scaleopt.fitting.propagate import Estimate, propagate
+from scaleopt.fitting.propagate import Estimate, hangs_on_blind, propagate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
 from scaleopt.units import Bytes, Count, Flops, Scalar, Seconds, real
@@ -94,7 +94,11 @@ def optimal_devices(
     if isinstance(step_time, StepTime):
         best = of_step_time(step_time, *real(flops, size))
         return best if max_devices is None else jnp.minimum(best, max_devices)
-    return _of_callable(step_time, flops, size, max_devices or _FARTHEST)
+    best = _of_callable(step_time, flops, size, max_devices or _FARTHEST)
+    if max_devices is None:
+        # Still falling at the end of the search: every further device pays.
+        return jnp.where(best >= 0.99 * _FARTHEST, jnp.inf, best)
+    return jnp.minimum(best, max_devices)
 
 
 def check_limit(max_devices: float | None) -> None:
@@ -103,10 +107,19 @@ def check_limit(max_devices: float | None) -> None:
         raise ValueError(f"max_devices={max_devices}; it must be 1 or more")
 
 
+def check_workload(flops: float, size: float) -> None:
+    """Refuse a step without work, or with less than no gradients."""
+    if not 0 < flops < np.inf:
+        raise ValueError(f"flops={flops} FLOP; the work of a step must be above 0 and finite")
+    if not 0 <= size < np.inf:
+        raise ValueError(f"size={size} B; the bytes of the gradients must be 0 or more and finite")
+
+
 def of_step_time(step: StepTime, flops: Array, size: Array) -> Array:
     """N* in closed form."""
     alpha, beta, launch, overlap = real(step.alpha, step.beta, step.launch, step.overlap)
-    compute = flops / step.rate / step.compute_efficiency
+    rate, efficiency = real(step.rate, step.compute_efficiency)
+    compute = flops / rate / efficiency
     transfer, hop = 2 * beta * size, 2 * alpha
     exposed = _safe_root(_safe_ratio((1 - overlap) * compute - transfer, hop))
     # The all-reduce outgrows what hides it where hop N² + b N = transfer + overlap · compute.
@@ -165,6 +178,9 @@ def optimum_of_fit(
     fit: Fit[Any], flops: Scalar, size: Scalar, most: float | None, level: float
 ) -> Estimate:
     """N* of a fit, its range unbounded below where the rows do not see what N* hangs on."""
+    if isinstance(fit.model, StepTime) and hangs_on_blind(_Balance(flops, size, np.inf), fit):
+        value = float(_OptimumOf(flops, size, np.inf if most is None else most)(fit.model))
+        return Estimate(value, -np.inf, np.inf, level)
     return propagate(_OptimumOf(flops, size, np.inf if most is None else most), fit, level)
 
 
@@ -184,6 +200,17 @@ class Workload(eqx.Module):
     flops: Scalar = eqx.field(converter=_array)
     size: Scalar = eqx.field(converter=_array)
     most: Scalar = eqx.field(converter=_array)
+
+
+class _Balance(Workload):
+    """What N* is made of. N* itself does not move where it is held at 1 or at a limit."""
+
+    def __call__(self, model: StepTime) -> Array:
+        alpha, beta, launch, overlap = real(model.alpha, model.beta, model.launch, model.overlap)
+        rate, efficiency = real(model.rate, model.compute_efficiency)
+        compute, transfer = self.flops / rate / efficiency, 2 * beta * self.size
+        hidden = jnp.where(overlap > 0, launch + transfer + overlap * compute, 0.0)
+        return jnp.stack([(1 - overlap) * compute - transfer, alpha, hidden])
 
 
 class _OptimumOf(Workload):

@@ -17,38 +17,42 @@ _MEASURED, _MODEL, _COMPUTE = "#1b1b1b", "#0b5fa5", "#d1780f"
 _COMMUNICATION, _SERIAL = "#8a2f7c", "#4c7a34"
 
 
-def save_step_time(fit: Fit[StepTime], choice: DeviceChoice, path: str | Path) -> None:
+def save_step_time(
+    fit: Fit[StepTime], choice: DeviceChoice, path: str | Path, level: float = 0.95
+) -> None:
     """Draw `step_time` and write it; the ending of the path chooses the format.
 
     Args:
         fit: from `calibrate`.
         choice: which workload, and what was decided for it.
         path: such as "step_time.png" or "step_time.svg".
+        level: the share of measurements within the band.
     """
     figure = Figure(figsize=(8.0, 5.0), layout="constrained", dpi=150)
-    step_time(figure.subplots(), fit, choice)
+    step_time(figure.subplots(), fit, choice, level)
     figure.savefig(path)
 
 
-def step_time(axes: Axes, fit: Fit[StepTime], choice: DeviceChoice) -> None:
+def step_time(axes: Axes, fit: Fit[StepTime], choice: DeviceChoice, level: float = 0.95) -> None:
     """Measured step times against N, T(N) with the range of a measurement, its terms, and N*.
 
     Args:
         axes: where to draw.
         fit: from `calibrate`.
         choice: which workload, and what was decided for it.
+        level: the share of measurements within the band.
     """
     shown_optimum = choice.optimal.value if np.isfinite(choice.optimal.value) else 1.0
     most = max(4.0 * choice.measured_devices, 2.0 * shown_optimum, 2.0 * choice.best.value)
     devices = np.geomspace(1.0, most, _POINTS)
-    predicted = fit.predict(devices=devices, flops=choice.flops, size=choice.size)
+    predicted = fit.predict(devices=devices, flops=choice.flops, size=choice.size, level=level)
     with jax.enable_x64(True):
         terms = jax.jit(StepTime.terms)(fit.model, devices, choice.flops, choice.size)
     axes.axvspan(
         1.0, choice.measured_devices, color="#000000", alpha=0.06, lw=0, label="measured range"
     )
     if np.all(np.isfinite(predicted.high)):
-        band = "90 % of measurements"
+        band = f"{100 * level:g} % of measurements"
         axes.fill_between(
             devices, predicted.low, predicted.high, color=_MODEL, alpha=0.18, lw=0, label=band
         )

@@ -46,6 +46,7 @@ def record(
                 "outliers": kind.outliers,
                 "repeat_noise": _number(kind.repeat_noise),
                 "misfit": _number(kind.misfit),
+                "round_shift": _number(kind.round_shift),
             }
             for kind in fit.noise
         },
@@ -73,6 +74,7 @@ def _choice(choice: DeviceChoice) -> dict[str, Any]:
         "slowdown_at_double": _number(choice.slowdown_at_double),
         "shares": {name: _number(share) for name, share in choice.shares.items()},
         "limit": choice.limit,
+        "open": choice.open,
     }
 
 

@@ -33,6 +33,9 @@ def report(
         choice: what was decided, where there was a workload to decide for.
         context: of the table that was fitted.
         level: of the intervals.
+
+    Returns:
+        Lines without colour, at most as wide as a terminal where tables are concerned.
     """
     parts = [heading(context)]
     if fit.failure:
@@ -60,6 +63,11 @@ def decision(choice: DeviceChoice) -> str:
     """How many devices, how sure, what double costs, and what limits."""
     best, limit = int(choice.best.value), choice.limit
     work, bytes_ = format_si(choice.flops, "FLOP"), format_si(choice.size, "B")
+    if choice.open:
+        return (
+            f"For steps of {work} with {bytes_} of gradients these rows do not tell how many "
+            "devices are best:\n  any number may be; what could not be told is listed below."
+        )
     seconds = f"{format_si(float(choice.time.time), 's')} a step"
     scatter = (
         f"{format_si(float(choice.time.low), 's')} … {format_si(float(choice.time.high), 's')}"
@@ -82,20 +90,16 @@ def decision(choice: DeviceChoice) -> str:
 
 def parameters(fit: Fit[StepTime], level: float) -> str:
     """Each parameter with value and interval."""
-    low, high = fit.ranges(level)
     table = _table("parameter", "", "value", f"{100 * level:g} % interval")
-    for place, name in enumerate(fit.names):
-        unit, unseen = fit.parameters.units[place], bool(fit.covariance.unseen[place])
-        shown = "not told" if unseen else format_si(float(fit.estimate[place]), unit)
-        bounds = f"{format_si(low[place], unit)} … {format_si(high[place], unit)}"
-        table.add_row(name, _SYMBOLS.get(name, ""), shown, "any" if unseen else bounds)
+    for name, value, bounds in fit.described(level):
+        table.add_row(name, _SYMBOLS.get(name, ""), value, bounds)
     return _render(table)
 
 
 def measured_against_predicted(fit: Fit[StepTime], level: float) -> str:
-    """Median ratio of measured to predicted time, and the share of rows within their range."""
+    """Median ratio of measured to predicted time, the range of a measurement, and who is in it."""
     rows = inside(fit, level)
-    table = _table("rows", "devices", "count", "measured", "measured / predicted", "within range")
+    table = _table("rows", "devices", "count", "measured", "measured / predicted", "range", "in it")
     for (op, devices), group in rows.groupby(["op", "devices"], sort=False):
         ratio = group["time_s"] / group["predicted_s"]
         shortest, longest = group["time_s"].min(), group["time_s"].max()
@@ -105,6 +109,7 @@ def measured_against_predicted(fit: Fit[StepTime], level: float) -> str:
             str(len(group)),
             f"{format_si(shortest, 's', 2)} … {format_si(longest, 's', 2)}",
             f"{ratio.median():.2f}  ({ratio.quantile(0.05):.2f} … {ratio.quantile(0.95):.2f})",
+            f"×/÷ {(group['high_s'] / group['predicted_s']).median():.2f}",
             f"{100 * group['inside'].mean():.0f} %",
         )
     total = f"All rows: {100 * rows['inside'].mean():.1f} % within their {100 * level:g} % range."
@@ -112,10 +117,11 @@ def measured_against_predicted(fit: Fit[StepTime], level: float) -> str:
 
 
 def inside(fit: Fit[StepTime], level: float) -> pd.DataFrame:
-    """The fitted rows with a column `inside`: whether the time lies in its predicted range."""
+    """The fitted rows with `high_s`, and `inside`: whether the time lies in its predicted range."""
     predicted = fit.predict(level=level, **fit.columns)
     time = fit.rows["time_s"]
-    return fit.rows.assign(inside=(time >= predicted.low) & (time <= predicted.high))
+    within = (time >= predicted.low) & (time <= predicted.high)
+    return fit.rows.assign(inside=within, high_s=predicted.high)
 
 
 def remarks(fit: Fit[StepTime], context: dict[str, Any]) -> list[tuple[str, list[str]]]:
@@ -125,6 +131,12 @@ def remarks(fit: Fit[StepTime], context: dict[str, Any]) -> list[tuple[str, list
         "the intervals allow for it"
         for kind in fit.noise
         if kind.misfit > 0
+    ]
+    noise += [
+        f"{kind.name}: whole rounds shift by {100 * kind.round_shift:.0f} %; "
+        "the intervals allow for it"
+        for kind in fit.noise
+        if kind.round_shift > 0
     ]
     noise += [
         f"{kind.name}: repeats scatter by {100 * kind.repeat_noise:.0f} %"
