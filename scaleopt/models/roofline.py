@@ -1,8 +1,7 @@
 """A kernel is fed by memory or held up by arithmetic, whichever is slower.
 
 FLOP for each byte moved decides which: below the ridge point the bandwidth is the roof, above it
-the peak rate. Little's law is the same picture in time: a bandwidth is kept up only by as many
-bytes in flight as arrive during one latency.
+the peak rate.
 """
 
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from scaleopt.units import (
     Flops,
     FlopsPerByte,
     FlopsPerSecond,
-    Seconds,
+    Ratio,
     real,
 )
 
@@ -84,23 +83,63 @@ def ridge_point(peak_rate: FlopsPerSecond, bandwidth: BytesPerSecond) -> FlopsPe
     return peak_rate / bandwidth
 
 
-def bytes_in_flight(latency: Seconds, bandwidth: BytesPerSecond) -> Bytes:
-    """The bytes that must be under way at once to keep a bandwidth up (Little's law).
+def hierarchical_rate(
+    peak_rate: FlopsPerSecond, intensities: FlopsPerByte, bandwidths: BytesPerSecond
+) -> FlopsPerSecond:
+    """The highest rate under a roof at every level: registers, caches, HBM, link, network.
 
-    L = λ · W: bytes in flight = bandwidth · latency
+    R = min(peak, min over levels of I_l · bandwidth_l)
 
     Args:
-        latency: [s], from asking for a byte to having it.
-        bandwidth: [B/s], the rate to sustain.
+        peak_rate: [FLOP/s], the arithmetic roof.
+        intensities: (…, levels) [FLOP/B], FLOP for each byte that crosses the level.
+        bandwidths: (…, levels) [B/s], of each level.
 
     Returns:
-        L [B].
+        R (…) [FLOP/s].
 
-    >>> round(float(bytes_in_flight(500e-9, 2e12)))
-    1000000
+    >>> bandwidths = jnp.array([33e12, 3.3e12, 5e10])
+    >>> f"{hierarchical_rate(67e12, jnp.array([1.0, 20.0, 900.0]), bandwidths):.3g}"
+    '3.3e+13'
 
-    Source: J. D. C. Little, "A proof for the queuing formula L = λW", Operations Research 9(3),
-    1961.
+    Source: A. Ilic, F. Pratas, L. Sousa, "Cache-aware roofline model", IEEE CAL 13(1), 2014.
     """
-    latency, bandwidth = real(latency, bandwidth)
-    return latency * bandwidth
+    peak_rate, intensities, bandwidths = real(peak_rate, intensities, bandwidths)
+    roofs = jnp.atleast_1d(intensities * bandwidths)
+    return jnp.minimum(peak_rate, jnp.min(roofs, axis=-1))
+
+
+def smooth_rate(
+    intensity: FlopsPerByte,
+    peak_rate: FlopsPerSecond,
+    bandwidth: BytesPerSecond,
+    sharpness: Ratio = 4.0,
+) -> FlopsPerSecond:
+    """The roofline with its corner rounded, as kernels near the ridge measure.
+
+    R = (peak^−s + (I · bandwidth)^−s)^(−1/s)
+
+    At s = 1 arithmetic and memory take turns, at s → ∞ they overlap fully and it is the sharp roof.
+    It lies below the sharp roof everywhere, by most at the ridge, there by the factor 2^(−1/s):
+    0.84 at the default.
+
+    Args:
+        intensity: I [FLOP/B], FLOP for each byte moved.
+        peak_rate: [FLOP/s], the arithmetic roof.
+        bandwidth: [B/s], the memory roof's slope.
+        sharpness: s, above 0.
+
+    Returns:
+        R [FLOP/s].
+
+    >>> f"{smooth_rate(300.0, 990e12, 3.3e12) / 990e12:.3f}"
+    '0.841'
+
+    Source: the p-norm of two times, J. W. Choi et al., "A roofline model of energy", IPDPS 2013,
+    for s = 1 and the limit.
+    """
+    intensity, peak_rate, bandwidth, sharpness = real(intensity, peak_rate, bandwidth, sharpness)
+    memory = intensity * bandwidth
+    lower, higher = jnp.minimum(peak_rate, memory), jnp.maximum(peak_rate, memory)
+    # The ratio is at most 1, so that no power overflows, however sharp.
+    return lower * (1 + (lower / higher) ** sharpness) ** (-1 / sharpness)
