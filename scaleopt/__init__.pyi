@@ -12,7 +12,16 @@ from .fitting.propagate import Estimate as Estimate
 from .fitting.propagate import propagate as propagate
 from .fitting.result import Fit as Fit
 from .fitting.result import Prediction as Prediction
+from .models.bandwidth import algorithm_bandwidth as algorithm_bandwidth
+from .models.bandwidth import bus_bandwidth as bus_bandwidth
+from .models.bandwidth import bus_time as bus_time
+from .models.collectives import all_gather_time as all_gather_time
 from .models.collectives import all_reduce_time as all_reduce_time
+from .models.collectives import all_to_all_time as all_to_all_time
+from .models.collectives import broadcast_time as broadcast_time
+from .models.collectives import reduce_scatter_time as reduce_scatter_time
+from .models.collectives import reduce_time as reduce_time
+from .models.collectives import send_time as send_time
 from .models.cost import million_tokens_cost as million_tokens_cost
 from .models.cost import run_cost as run_cost
 from .models.intensity import decode_intensity as decode_intensity
@@ -23,6 +32,8 @@ from .models.intensity import gemm_intensity as gemm_intensity
 from .models.intensity import gemv_intensity as gemv_intensity
 from .models.intensity import prefill_intensity as prefill_intensity
 from .models.intensity import saxpy_intensity as saxpy_intensity
+from .models.links import envelope_time as envelope_time
+from .models.links import hierarchical_all_reduce_time as hierarchical_all_reduce_time
 from .models.little import bandwidth_share as bandwidth_share
 from .models.little import bytes_in_flight as bytes_in_flight
 from .models.little import occupancy as occupancy
@@ -48,6 +59,8 @@ from .models.usl import usl_peak_throughput as usl_peak_throughput
 from .models.usl import usl_throughput as usl_throughput
 from .models.utilization import hardware_flops_utilization as hardware_flops_utilization
 from .models.utilization import model_flops_utilization as model_flops_utilization
+from .planning.algorithm import best_algorithm as best_algorithm
+from .planning.algorithm import crossover_size as crossover_size
 from .planning.best import best_devices as best_devices
 from .planning.choice import DeviceChoice as DeviceChoice
 from .planning.choice import choose_devices as choose_devices

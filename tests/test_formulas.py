@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import ring
 
 import scaleopt as so
 
@@ -56,19 +55,6 @@ def test_the_two_roofs_meet_at_the_ridge():
     assert float(so.attainable_rate(ridge, peak, bandwidth)) == pytest.approx(peak, rel=SINGLE)
     half = so.attainable_rate(ridge / 2, peak, bandwidth)
     assert float(half) == pytest.approx(peak / 2, rel=SINGLE)
-
-
-@given(st.integers(1, 24), st.floats(0, 1e9), st.floats(1e-7, 1e-3), st.floats(1e-12, 1e-8))
-def test_ring_all_reduce_takes_what_its_messages_take(n, size, alpha, beta):
-    simulated = float(ring.all_reduce_seconds(size, n, alpha, beta))
-    with jax.enable_x64(True):
-        formula = float(so.all_reduce_time(size, n, alpha, beta))
-    assert formula == pytest.approx(simulated, rel=1e-12, abs=1e-300)
-
-
-def test_an_unknown_algorithm_is_refused():
-    with pytest.raises(ValueError, match="algorithm='tree' is not known"):
-        so.all_reduce_time(1.0, 2, 1.0, 1.0, algorithm="tree")  # pyright: ignore[reportArgumentType]
 
 
 STEP = so.StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167, launch=1e-5)

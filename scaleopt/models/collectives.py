@@ -1,15 +1,45 @@
 """The α–β model: a message of n bytes takes α + β n, and a collective is a schedule of messages.
 
-Sizes are always of the full, unsharded array. In an all-reduce each of the N devices holds `size`
-bytes before and after; the ring sends 2(N − 1) messages of size/N one after another from each
-device, half of them to reduce, half to spread the result.
+T = launch + messages(N) · α + volume(N) · β M
+
+Sizes are always of the full, unsharded array: in an all-reduce each device holds all M bytes before
+and after, in an all-gather M/N before and M after, in a reduce-scatter the reverse, in an
+all-to-all M/N before and after. The counts of each algorithm stand in `scaleopt.models.schedules`.
 """
 
 from typing import Literal
 
-from scaleopt.units import Bytes, Count, Seconds, SecondsPerByte, real
+from jax import Array
 
-AllReduceAlgorithm = Literal["ring"]
+from scaleopt.models.schedules import ALGORITHMS
+from scaleopt.units import Bytes, Count, Scalar, Seconds, SecondsPerByte, real
+
+AllReduceAlgorithm = Literal["ring", "recursive_doubling", "rabenseifner", "binomial_tree"]
+AllGatherAlgorithm = Literal["ring", "bruck"]
+AllToAllAlgorithm = Literal["pairwise", "bruck"]
+Collective = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"
+]
+
+
+def collective_time(
+    collective: Collective,
+    algorithm: str,
+    size: Scalar,
+    devices: Scalar,
+    alpha: Scalar,
+    beta: Scalar,
+    launch: Scalar,
+) -> Array:
+    """Seconds of a collective by an algorithm."""
+    known = ALGORITHMS[collective]
+    if algorithm not in known:
+        raise ValueError(
+            f"algorithm={algorithm!r} is not known for {collective}; use one of {', '.join(known)}"
+        )
+    size, devices, alpha, beta, launch = real(size, devices, alpha, beta, launch)
+    schedule = known[algorithm](devices)
+    return launch + schedule.messages * alpha + schedule.volume * (beta * size)
 
 
 def all_reduce_time(
@@ -23,10 +53,16 @@ def all_reduce_time(
 ) -> Seconds:
     """Seconds to sum an array over all devices and leave the sum on each.
 
-    ring: T = launch + 2(N − 1) α + 2 ((N − 1)/N) β M
+    ring:                T = launch + 2(N − 1) α + 2 ((N − 1)/N) β M
+    recursive_doubling:  T = launch + log₂N (α + β M)
+    rabenseifner:        T = launch + 2 log₂N α + 2 ((N − 1)/N) β M
+    binomial_tree:       T = launch + 2 ⌈log₂N⌉ (α + β M)
+
+    Where N is no power of two the second and third take that of the largest below it, and
+    2(α + β M) more.
 
     Args:
-        size: M [B], bytes of the array on each device.
+        size: M [B], bytes of the full, unsharded array.
         devices: N, number of devices; at 1 only the launch remains.
         alpha: α [s], time of an empty message.
         beta: β [s/B], inverse of the bandwidth of one device in one direction.
@@ -41,11 +77,198 @@ def all_reduce_time(
 
     >>> round(float(all_reduce_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
     70.112
+    >>> round(float(all_reduce_time(1e9, 8, 8e-6, 1 / 25e9, algorithm="rabenseifner")) * 1e3, 3)
+    70.048
 
-    Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication
-    operations in MPICH", IJHPCA 19(1), 2005, section 4; P. Patarasuk and X. Yuan, JPDC 69, 2009.
+    Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, section 4.
     """
-    if algorithm != "ring":
-        raise ValueError(f"algorithm={algorithm!r} is not known for all-reduce; use 'ring'")
-    size, devices, alpha, beta, launch = real(size, devices, alpha, beta, launch)
-    return launch + 2 * (devices - 1) * (alpha + beta * size / devices)
+    return collective_time("all_reduce", algorithm, size, devices, alpha, beta, launch)
+
+
+def all_gather_time(
+    size: Bytes,
+    devices: Count,
+    alpha: Seconds,
+    beta: SecondsPerByte,
+    *,
+    launch: Seconds = 0.0,
+    algorithm: AllGatherAlgorithm = "ring",
+) -> Seconds:
+    """Seconds to collect an array that is spread over the devices on each of them.
+
+    ring:   T = launch + (N − 1) α + ((N − 1)/N) β M
+    bruck:  T = launch + ⌈log₂N⌉ α + ((N − 1)/N) β M
+
+    Args:
+        size: M [B], bytes of the full, unsharded array.
+        devices: N, number of devices; at 1 only the launch remains.
+        alpha: α [s], time of an empty message.
+        beta: β [s/B], inverse of the bandwidth of one device in one direction.
+        launch: [s], fixed cost of the operation, whatever N and M.
+        algorithm: the schedule of messages.
+
+    Returns:
+        T [s].
+
+    Raises:
+        ValueError: an algorithm that is not known.
+
+    >>> round(float(all_gather_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
+    35.056
+
+    Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, section 3.
+    """
+    return collective_time("all_gather", algorithm, size, devices, alpha, beta, launch)
+
+
+def reduce_scatter_time(
+    size: Bytes,
+    devices: Count,
+    alpha: Seconds,
+    beta: SecondsPerByte,
+    *,
+    launch: Seconds = 0.0,
+) -> Seconds:
+    """Seconds to sum an array over all devices and leave a share of the sum on each.
+
+    ring:  T = launch + (N − 1) α + ((N − 1)/N) β M
+
+    Args:
+        size: M [B], bytes of the full, unsharded array.
+        devices: N, number of devices; at 1 only the launch remains.
+        alpha: α [s], time of an empty message.
+        beta: β [s/B], inverse of the bandwidth of one device in one direction.
+        launch: [s], fixed cost of the operation, whatever N and M.
+
+    Returns:
+        T [s].
+
+    >>> round(float(reduce_scatter_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
+    35.056
+
+    Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, section 4.
+    """
+    return collective_time("reduce_scatter", "ring", size, devices, alpha, beta, launch)
+
+
+def all_to_all_time(
+    size: Bytes,
+    devices: Count,
+    alpha: Seconds,
+    beta: SecondsPerByte,
+    *,
+    launch: Seconds = 0.0,
+    algorithm: AllToAllAlgorithm = "pairwise",
+) -> Seconds:
+    """Seconds for each device to send a share of its part of the array to each other.
+
+    pairwise:  T = launch + (N − 1) α + ((N − 1)/N²) β M
+    bruck:     T = launch + ⌈log₂N⌉ α + (b(N)/N²) β M,  b = Σ of the set bits of 1 … N − 1
+
+    Args:
+        size: M [B], bytes of the full, unsharded array.
+        devices: N, number of devices; at 1 only the launch remains.
+        alpha: α [s], time of an empty message.
+        beta: β [s/B], inverse of the bandwidth of one device in one direction.
+        launch: [s], fixed cost of the operation, whatever N and M.
+        algorithm: the schedule of messages.
+
+    Returns:
+        T [s].
+
+    Raises:
+        ValueError: an algorithm that is not known.
+
+    >>> round(float(all_to_all_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
+    4.431
+
+    Source: J. Bruck et al., IEEE TPDS 8(11), 1997.
+    """
+    return collective_time("all_to_all", algorithm, size, devices, alpha, beta, launch)
+
+
+def broadcast_time(
+    size: Bytes,
+    devices: Count,
+    alpha: Seconds,
+    beta: SecondsPerByte,
+    *,
+    launch: Seconds = 0.0,
+) -> Seconds:
+    """Seconds to copy an array from one device to all.
+
+    binomial tree:  T = launch + ⌈log₂N⌉ (α + β M)
+
+    Args:
+        size: M [B], bytes of the full, unsharded array.
+        devices: N, number of devices; at 1 only the launch remains.
+        alpha: α [s], time of an empty message.
+        beta: β [s/B], inverse of the bandwidth of one device in one direction.
+        launch: [s], fixed cost of the operation, whatever N and M.
+
+    Returns:
+        T [s].
+
+    >>> round(float(broadcast_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
+    120.024
+
+    Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, section 3.
+    """
+    return collective_time("broadcast", "binomial_tree", size, devices, alpha, beta, launch)
+
+
+def reduce_time(
+    size: Bytes,
+    devices: Count,
+    alpha: Seconds,
+    beta: SecondsPerByte,
+    *,
+    launch: Seconds = 0.0,
+) -> Seconds:
+    """Seconds to sum an array over all devices and leave the sum on one.
+
+    binomial tree:  T = launch + ⌈log₂N⌉ (α + β M)
+
+    Args:
+        size: M [B], bytes of the full, unsharded array.
+        devices: N, number of devices; at 1 only the launch remains.
+        alpha: α [s], time of an empty message.
+        beta: β [s/B], inverse of the bandwidth of one device in one direction.
+        launch: [s], fixed cost of the operation, whatever N and M.
+
+    Returns:
+        T [s].
+
+    >>> round(float(reduce_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
+    120.024
+
+    Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, section 4.
+    """
+    return collective_time("reduce", "binomial_tree", size, devices, alpha, beta, launch)
+
+
+def send_time(
+    size: Bytes, alpha: Seconds, beta: SecondsPerByte, *, launch: Seconds = 0.0
+) -> Seconds:
+    """Seconds for one message from one device to another.
+
+    T = launch + α + β n
+
+    A permutation is one such message from each device, all at once: n is then M/N.
+
+    Args:
+        size: n [B], bytes of the message.
+        alpha: α [s], time of an empty message.
+        beta: β [s/B], inverse of the bandwidth of one device in one direction.
+        launch: [s], fixed cost of the operation, whatever its size.
+
+    Returns:
+        T [s].
+
+    >>> round(float(send_time(1e6, 8e-6, 1 / 25e9)) * 1e6, 1)
+    48.0
+
+    Source: R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994.
+    """
+    size, alpha, beta, launch = real(size, alpha, beta, launch)
+    return launch + alpha + beta * size

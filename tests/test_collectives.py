@@ -1,0 +1,135 @@
+"""Every collective and algorithm against its simulation, and bandwidths both ways."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import network
+
+import scaleopt as so
+from scaleopt.models.collectives import collective_time
+from scaleopt.models.schedules import ALGORITHMS
+
+ALPHA, BETA = 8e-6, 1 / 25e9
+SIZES = (0.0, 1e6, 1e12)
+
+
+def test_every_algorithm_has_a_simulation():
+    known = {(collective, name) for collective in ALGORITHMS for name in ALGORITHMS[collective]}
+    assert known == set(network.SIMULATED)
+
+
+@pytest.mark.parametrize(("collective", "algorithm"), network.SIMULATED, ids="-".join)
+def test_a_collective_takes_what_its_messages_take(collective, algorithm):
+    """For every N from 1 to 64, up to what adding 126 floats rounds."""
+    simulate = network.SIMULATED[collective, algorithm]
+    most = 32 if collective == "all_to_all" else 64  # N² blocks make the simulation slow
+    counts = np.arange(1, most + 1)
+    with jax.enable_x64(True):
+        for size in SIZES:
+            formula = collective_time(collective, algorithm, size, counts, ALPHA, BETA, 0.0)
+            for devices, seconds in zip(counts.tolist(), np.asarray(formula), strict=True):
+                exact = float(simulate(size, devices, ALPHA, BETA))
+                assert seconds == pytest.approx(exact, rel=1e-9, abs=1e-300), (devices, size)
+
+
+@given(st.integers(1, 12), st.integers(1, 6), st.floats(0, 1e12))
+def test_levels_take_what_their_rings_take(inside, across, size):
+    alphas, betas = (2e-6, 2e-5), (3e-12, 2e-11)
+    exact = network.hierarchical_all_reduce(size, inside, across, alphas, betas)
+    with jax.enable_x64(True):
+        time = so.hierarchical_all_reduce_time(
+            size, jnp.array([inside, across]), jnp.array(alphas), jnp.array(betas)
+        )
+    assert float(time) == pytest.approx(float(exact), rel=1e-9, abs=1e-300)
+
+
+def test_one_level_is_a_ring():
+    one = so.hierarchical_all_reduce_time(1e9, 8, ALPHA, BETA)
+    assert float(one) == pytest.approx(float(so.all_reduce_time(1e9, 8, ALPHA, BETA)))
+
+
+def test_the_ring_saturates_in_bandwidth_and_grows_in_latency():
+    with jax.enable_x64(True):
+        assert float(so.all_reduce_time(1e9, 1e6, 0.0, BETA)) == pytest.approx(2e9 * BETA, rel=2e-6)
+        grown = so.all_reduce_time(0.0, 1e6, ALPHA, BETA)
+        assert float(grown) == pytest.approx(2e6 * ALPHA, rel=2e-6)
+
+
+@pytest.mark.parametrize("power", range(17))
+def test_powers_of_two_are_counted_exactly(power):
+    """A logarithm in float32 rounds; a step too many at 2^k would be an error of 1/k."""
+    assert float(so.broadcast_time(0.0, 2.0**power, 1.0, 0.0)) == power
+    assert float(so.broadcast_time(0.0, 2.0**power + 1, 1.0, 0.0)) == power + 1
+
+
+def test_an_unknown_algorithm_is_refused():
+    for call in (so.all_reduce_time, so.all_gather_time, so.all_to_all_time):
+        with pytest.raises(ValueError, match="algorithm='tree' is not known for all_"):
+            call(1.0, 2, 1.0, 1.0, algorithm="tree")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="collective='gather' is not known"):
+        so.bus_bandwidth(1.0, 1.0, 2, collective="gather")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("collective", ALGORITHMS)
+@given(devices=st.integers(2, 512), size=st.floats(1e3, 1e12), time=st.floats(1e-6, 1e3))
+def test_bus_bandwidth_both_ways(collective, devices, size, time):
+    with jax.enable_x64(True):
+        bandwidth = so.bus_bandwidth(size, time, devices, collective=collective)
+        back = so.bus_time(size, bandwidth, devices, collective=collective)
+    assert float(back) == pytest.approx(time, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("collective", "size", "factor"),
+    [("all_reduce", 1.0, 14 / 8), ("all_gather", 1.0, 7 / 8), ("all_to_all", 8.0, 7 / 8)],
+)
+def test_bus_bandwidth_is_that_of_nccl_tests(collective, size, factor):
+    """nccl-tests' size of an all-to-all is one device's; its table of factors for N = 8."""
+    bus = so.bus_bandwidth(size * 1e9, 1.0, 8, collective=collective)
+    assert float(bus) == pytest.approx(factor * 1e9, rel=1e-6)
+
+
+def test_no_algorithm_beats_the_bus():
+    """At no size does the implied bandwidth of a link exceed the link's own."""
+    for collective, algorithm in network.SIMULATED:
+        with jax.enable_x64(True):
+            counts = np.arange(2, 65)
+            time = collective_time(collective, algorithm, 1e12, counts, ALPHA, BETA, 0.0)
+            bus = so.bus_bandwidth(1e12, time, counts, collective=collective)
+        assert np.all(np.asarray(bus) <= (1 + 1e-12) / BETA), (collective, algorithm)
+
+
+@given(st.integers(2, 256), st.floats(1e-7, 1e-3), st.floats(1e-12, 1e-9))
+def test_at_the_crossover_two_algorithms_take_the_same_time(devices, alpha, beta):
+    pair = ("recursive_doubling", "rabenseifner")
+    with jax.enable_x64(True):
+        size = so.crossover_size(*pair, devices, alpha, beta)
+        if not 0 < size < float("inf"):
+            return
+        one, other = (
+            float(collective_time("all_reduce", name, size, devices, alpha, beta, 0.0))
+            for name in pair
+        )
+        assert one == pytest.approx(other, rel=1e-9)
+        assert so.best_algorithm(size / 100, devices, alpha, beta) != "ring" or devices < 4
+
+
+def test_the_best_algorithm_is_that_of_least_time():
+    for devices in (2, 6, 8, 48, 64):
+        for size in (8.0, 1e5, 1e9):
+            times = {
+                name: float(collective_time("all_reduce", name, size, devices, ALPHA, BETA, 0.0))
+                for name in ALGORITHMS["all_reduce"]
+            }
+            best = so.best_algorithm(size, devices, ALPHA, BETA)
+            assert times[best] == min(times.values())
+
+
+@given(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=4), st.floats(1.0, 64.0))
+def test_an_envelope_lies_below_its_protocols_by_no_more_than_it_says(times, sharpness):
+    found = float(so.envelope_time(jnp.array(times), sharpness))
+    least = min(times)
+    assert least * len(times) ** (-1 / sharpness) * (1 - 1e-5) <= found <= least * (1 + 1e-5)
