@@ -41,7 +41,7 @@ _TAGGED = {
     "share": (0.01, 1.5),
     "ratio": (1e-2, 1e5),
 }
-_EXAMPLES = 40
+_EXAMPLES = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ def quantities(unit: str, tag: str = "", *, edges: bool = False) -> Number:
         tag: "count", "fraction" or "ratio" for numbers without a unit.
         edges: whether to draw the ends of the domain too: no bytes, one device, a fraction of 0.
     """
-    low, high = _TAGGED[tag] if unit == "1" else _RANGES[unit]
+    low, high = reality(unit, tag)
     inner = st.floats(math.log(low), math.log(high)).map(math.exp)
     if tag == "fraction":
         inner = st.floats(low, high)
@@ -81,6 +81,16 @@ def quantities(unit: str, tag: str = "", *, edges: bool = False) -> Number:
     if unit in ("s", "B", "FLOP", "s/B"):
         ends = [0.0]
     return st.one_of(inner, st.sampled_from(ends)) if ends else inner
+
+
+def reality(unit: str, tag: str = "") -> tuple[float, float]:
+    """The least and the most that a quantity of this unit is in reality.
+
+    Args:
+        unit: such as "s", "B/s", "FLOP"; "1" with a tag.
+        tag: "count", "fraction", "share" or "ratio" for numbers without a unit.
+    """
+    return _TAGGED[tag] if unit == "1" else _RANGES[unit]
 
 
 def subject(model: Any) -> Subject:
@@ -140,18 +150,21 @@ def check_model(model: Any, *, examples: int = _EXAMPLES) -> None:
 
 def check_transformations(of: Subject, examples: int = _EXAMPLES) -> None:
     """Eager, jitted and vmapped results are the same."""
-    jitted = jax.jit(of.function)
-    mapped = jax.jit(jax.vmap(lambda numbers: of(numbers)))
+    with jax.enable_x64(True):
+        jitted = jax.jit(of.function)
+        mapped = jax.jit(jax.vmap(lambda numbers: of(numbers)))
 
-    def check(numbers: dict[str, float]) -> None:
-        eager = np.asarray(of(numbers), float)
-        stacked = {name: jnp.asarray([number] * 2) for name, number in numbers.items()}
-        for how, result in (("jit", jitted(**numbers)), ("vmap", mapped(stacked)[0])):
-            assert np.allclose(eager, np.asarray(result, float), rtol=1e-6, equal_nan=True), (
-                f"{of.name} under {how} gives {result}, eager {eager}, for {numbers}"
-            )
+        def check(drawn: dict[str, float]) -> None:
+            # As arrays: Python's own arithmetic raises where JAX divides by zero.
+            numbers = {name: jnp.asarray(number, float) for name, number in drawn.items()}
+            eager = np.asarray(of(numbers))
+            stacked = {name: jnp.stack([number, number]) for name, number in numbers.items()}
+            for how, result in (("jit", jitted(**numbers)), ("vmap", mapped(stacked)[0])):
+                assert np.allclose(eager, np.asarray(result), rtol=1e-9, equal_nan=True), (
+                    f"{of.name} under {how} gives {result}, eager {eager}, for {drawn}"
+                )
 
-    _each(of, check, examples, edges=True)
+        _each(of, check, examples, edges=True)
 
 
 def check_gradients(of: Subject, examples: int = _EXAMPLES) -> None:
@@ -260,6 +273,7 @@ def _run(strategy: st.SearchStrategy[Any], check: Callable[[Any], None], example
         deadline=None,
         derandomize=True,
         database=None,
+        report_multiple_bugs=False,
         suppress_health_check=[
             hypothesis.HealthCheck.too_slow,
             hypothesis.HealthCheck.filter_too_much,

@@ -25,7 +25,7 @@ from scaleopt.fitting.parameters import Parameters, Point
 
 HUBER = 1.345
 TUKEY = 4.685
-_HUBER_ROUNDS, _TUKEY_ROUNDS = 3, 6
+_HUBER_ROUNDS, _TUKEY_ROUNDS = 2, 4
 _POOLED_ROWS = 5.0
 _SMALLEST_SCALE = 1e-9
 NORMAL_MAD = 0.6744897501960817
@@ -93,7 +93,7 @@ def solve(observe: Observe, parameters: Parameters, rows: Rows, point: Point) ->
 
     def one_round(u: Array, convex: Array) -> tuple[Array, None]:
         scale = noise_scale(rows.log_time - log_predicted(held(u)), rows.kind)
-        solver = optx.LevenbergMarquardt(rtol=1e-10, atol=1e-10)
+        solver = optx.LevenbergMarquardt(rtol=1e-8, atol=1e-8)
         found = optx.least_squares(
             robust_residual, solver, u, args=(scale, convex), max_steps=100, throw=False
         )
