@@ -23,7 +23,9 @@ Devices = Annotated[
     int | None,
     typer.Option("--devices", "-n", help="How many devices; on CPU more than cores are allowed."),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="A few seconds instead of most of a minute.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Fewer sizes and rounds: seconds of measuring.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
 
 
@@ -63,16 +65,18 @@ def measure(out: Path, devices: int | None, *, quick: bool, quiet: bool) -> tupl
     from probes.sweep import QUICK, THOROUGH, sweep
     from scaleopt.data.measurements import MeasurementWriter
 
+    writer = None
     try:
         found = start_devices(devices)
         context = describe(found)
         with MeasurementWriter(out, context) as writer, progress_bar(quiet) as progress:
-            try:
-                sweep(found, writer, QUICK if quick else THOROUGH, progress)
-            except KeyboardInterrupt:
-                raise _stopped(out, writer.rows) from None
+            sweep(found, writer, QUICK if quick else THOROUGH, progress)
             return writer.rows, context
+    except KeyboardInterrupt:
+        raise _stopped(out, writer.rows if writer else 0) from None
     except (DeviceError, ProbeError, OSError) as error:
+        if writer is not None and writer.rows == 0:
+            out.unlink()
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(UNUSABLE) from None
 
@@ -83,7 +87,7 @@ def _stopped(out: Path, rows: int) -> typer.Exit:
         typer.echo(f"\nStopped. {rows} rows are kept in {out}.", err=True)
         typer.echo(f"Go on with: scaleopt fit {out}", err=True)
     else:
-        out.unlink()
+        out.unlink(missing_ok=True)
         typer.echo("\nStopped before anything was measured.", err=True)
     return typer.Exit(INTERRUPTED)
 

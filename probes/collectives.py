@@ -58,7 +58,7 @@ def cells(devices: list[Device], counts: list[int], array_sizes: list[int]) -> l
 
 def _build(devices: list[Device], count: int, size: int, chain: int) -> Program:
     mesh = mesh_of(devices, count)
-    values = np.random.default_rng(size).uniform(1, 2, (count, size // _FLOAT)).astype(np.float32)
+    values = 1 + np.random.default_rng(size).random((count, size // _FLOAT), dtype=np.float32)
     operand = spread(values, mesh)
 
     def reduce(x: jax.Array) -> jax.Array:

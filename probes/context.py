@@ -49,7 +49,14 @@ def start_devices(wanted: int | None = None) -> list[Device]:
             f"JAX was started before its number of CPU devices could be set ({error}); "
             "probe in a fresh process"
         ) from error
-    devices = jax.devices()
+    try:
+        devices = jax.devices()
+    except (RuntimeError, AssertionError) as error:
+        asked = os.environ.get("JAX_PLATFORMS", "")
+        raise DeviceError(
+            f"JAX finds no device for JAX_PLATFORMS={asked!r} ({str(error)[:200]}); unset it, or "
+            "set it to cpu"
+        ) from error
     if wanted is not None and len(devices) < wanted:
         raise DeviceError(
             f"--devices {wanted}: JAX finds {len(devices)} {devices[0].device_kind}; ask for at "

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import psutil
 
 from probes import collectives, matmul, scaling
 from probes.cell import Cell
@@ -36,7 +37,7 @@ class Effort:
     size_factor: int
 
 
-THOROUGH = Effort(40.0, 7, 30, 2, 2**26, 8)
+THOROUGH = Effort(40.0, 5, 30, 2, 2**26, 8)
 QUICK = Effort(8.0, 5, 10, 2, 2**21, 64)
 
 
@@ -56,12 +57,24 @@ def plan(devices: list[Device], effort: Effort) -> list[Cell]:
     """Every cell to measure on these devices."""
     counts = device_counts(len(devices))
     side = matmul.scout_side(devices)
-    reduced = collectives.sizes(effort.largest_bytes, effort.size_factor)
+    largest = min(effort.largest_bytes, _largest_array(devices))
+    reduced = collectives.sizes(largest, effort.size_factor)
     return [
         *matmul.cells(devices, counts, side),
         *collectives.cells(devices, counts, reduced),
         *scaling.cells(devices, counts, side),
     ]
+
+
+def _largest_array(devices: list[Device]) -> int:
+    """The largest array that every cell can keep beside all others on CPU devices.
+
+    There each device's share is in the host's memory, and each count of devices has operands of
+    its own: about N²/2 arrays of every size, and as many results.
+    """
+    if devices[0].platform != "cpu":
+        return THOROUGH.largest_bytes
+    return psutil.virtual_memory().available // (8 * len(devices) ** 2)
 
 
 def sweep(

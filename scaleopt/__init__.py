@@ -17,6 +17,10 @@ Symbols, as the docstrings use them; numbers are in SI, and `scaleopt.units` has
 The names are imported when they are first used, so that `scaleopt --help` does not wait for JAX.
 """
 
+import importlib.metadata
+
 import lazy_loader
+
+__version__ = importlib.metadata.version("scaleopt")
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

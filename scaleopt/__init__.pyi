@@ -68,3 +68,5 @@ from .planning.optimum import optimal_devices as optimal_devices
 from .show.text import report as report
 from .units import format_si as format_si
 from .units import parse as parse
+
+__version__: str

@@ -4,14 +4,17 @@ Exit codes: 0 well; 2 wrong usage; 3 an input or a machine that does not allow w
 4 a fit that failed; 130 stopped by Ctrl-C. Nothing heavy is imported before a command needs it.
 """
 
+import importlib.metadata
 import json
+import os
+import signal
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from probes.__main__ import UNUSABLE, AsJson, Devices, Quick, measure, probe
+from probes.__main__ import INTERRUPTED, UNUSABLE, AsJson, Devices, Quick, measure, probe
 
 if TYPE_CHECKING:
     from scaleopt.data.measurements import Measurements
@@ -41,6 +44,21 @@ Most = Annotated[
 ]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(importlib.metadata.version("scaleopt"))
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Measure a few devices, fit a scaling law, decide how many to use."""
+
+
 @app.command()
 def run(
     out: Annotated[
@@ -63,6 +81,7 @@ def run(
     finally:
         if not any(folder.iterdir()):
             folder.rmdir()  # nothing was measured, so the name stays free
+    _stop_at_once(f"Stopped. What was measured is kept; go on with: scaleopt fit {table}")
     _conclude(table, folder, workload, max_devices, level, as_json)
 
 
@@ -80,10 +99,24 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Fit a table of measurements, and say how many devices are best."""
+    _stop_at_once("Stopped. Nothing was changed.")
     workload = _workload(flops, size)
     measured = _read(table)  # before a folder is made that a wrong table would leave empty
     folder = None if out is None else _made(out)
     _conclude(table, folder, workload, max_devices, level, as_json, measured)
+
+
+def _stop_at_once(message: str) -> None:
+    """From here on Ctrl-C ends the command with a word: nothing more is in need of keeping.
+
+    A KeyboardInterrupt that unwinds through the compiler's own threads ends in a crash instead.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        typer.echo(f"\n{message}", err=True)
+        os._exit(INTERRUPTED)
+
+    signal.signal(signal.SIGINT, stop)
 
 
 def _conclude(
@@ -103,6 +136,7 @@ def _conclude(
     from scaleopt.show.text import report
 
     table, context = measured or _read(path)
+    typer.echo("fitting …", err=True)
     try:
         fitted = calibrate(table)
     except ValueError as error:
@@ -110,7 +144,9 @@ def _conclude(
     workload = workload or measured_workload(table)
     choice = None
     if workload and not fitted.failure:
-        most = max_devices or int(table["devices"].max())
+        # More devices than cores are measured when asked for, and never recommended unasked.
+        real = table[~table["oversubscribed"].astype(bool)]
+        most = max_devices or int(real["devices"].max())
         choice = choose_devices(fitted, *workload, max_devices=most, level=level)
     text = report(fitted, choice, context, level)
     result = json.dumps(record(fitted, choice, context, level), indent=2, ensure_ascii=False)
@@ -155,7 +191,7 @@ def _workload(flops: str | None, size: str | None) -> tuple[float, float] | None
         workload = parse(flops, "FLOP"), parse(size, "B")
         check_workload(*workload)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter(f"--flops or --size: {error}") from None
     return workload
 
 

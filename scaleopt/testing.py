@@ -15,11 +15,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
 import equinox as eqx
-import hypothesis
-import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+try:
+    import hypothesis
+    import hypothesis.strategies as st
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "scaleopt.testing draws its numbers with hypothesis; install it with "
+        "pip install 'scaleopt[test]'"
+    ) from error
 
 Number = st.SearchStrategy[float]
 
@@ -41,7 +48,7 @@ _TAGGED = {
     "share": (0.01, 1.5),
     "ratio": (1e-2, 1e5),
 }
-_EXAMPLES = 30
+_EXAMPLES = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +111,7 @@ def subject(model: Any) -> Subject:
         hints = get_type_hints(kind, include_extras=True)
         fields = {f.name: hints[f.name] for f in dataclasses.fields(kind)}
         call = get_type_hints(kind.__call__, include_extras=True)
-        result = call.pop("return")
+        result = call.pop("return", None)
 
         def function(**numbers: Any) -> Any:
             try:
@@ -117,7 +124,7 @@ def subject(model: Any) -> Subject:
         name = kind.__name__
     else:
         annotated = get_type_hints(model, include_extras=True)
-        result = annotated.pop("return")
+        result = annotated.pop("return", None)
         optional = inspect.signature(model).parameters
         annotated = {
             name: hint

@@ -129,8 +129,8 @@ def _unit(symbol: str, text: str) -> tuple[float, str]:
     for ending, remedy in _AMBIGUOUS.items():
         if symbol == ending or (symbol[1:] == ending and symbol[0] in _PREFIXES):
             raise ValueError(f"the unit {symbol!r} in {text!r} is ambiguous; {remedy}")
-    known = "s ms µs ns min h, B kB MB GB TB KiB MiB GiB bit Gbit, FLOP GFLOP TFLOP"
-    raise ValueError(f"the unit {symbol!r} in {text!r} is unknown; known: {known}, and quotients")
+    known = "s (ms µs ns ps), min, h, B, bit and FLOP (k M G T P E), KiB to TiB, and quotients"
+    raise ValueError(f"the unit {symbol!r} in {text!r} is unknown; known: {known}")
 
 
 def format_si(value: float, unit: str, digits: int = 3) -> str:

@@ -145,7 +145,7 @@ def test_few_rows_never_crash():
     """As after an early interruption: any few rows give a fit that says what it does not know."""
     table = simulated.table(0)
     random = np.random.default_rng(0)
-    for count in (1, 2, 3, 4, 6, 9):
+    for count in (1, 4, 9):
         rows = table.iloc[random.choice(len(table), count, replace=False)]
         found = so.calibrate(rows)
         choice = so.choose_devices(found, 1e14, 1e8, max_devices=8)

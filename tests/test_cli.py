@@ -74,7 +74,7 @@ def test_fit_reports_and_keeps_what_it_found(table, tmp_path):
     assert done.exit_code == 0, done.output
     assert "best of up to 8: 8 (8 … 8)" in done.output
     assert "N* = 228" in done.output
-    assert "lies beyond the 8 devices measured" in done.output
+    assert "N* lies beyond the 8 measured" in done.output
     assert {path.name for path in (tmp_path / "o").iterdir()} == {
         "report.txt",
         "result.json",
@@ -107,6 +107,8 @@ def test_a_table_without_steps_gets_parameters_and_a_hint(tmp_path):
         (["--flops", "100", "--size", "1 GB"], 2, "'100' has no unit"),
         (["--flops", "100 GB", "--size", "1 GB"], 2, "a quantity in FLOP is needed"),
         (["--flops", "0 FLOP", "--size", "1 GB"], 2, "must be above 0"),
+        (["--flops", "-5 TFLOP", "--size", "1 GB"], 2, "must be above 0"),
+        (["--flops", "1e400 TFLOP", "--size", "1 GB"], 2, "above 0 and finite"),
         (["--level", "95"], 2, "Invalid value for '--level'"),
         (["--max-devices", "0"], 2, "Invalid value for '--max-devices'"),
     ],
@@ -153,7 +155,7 @@ def test_a_run_that_measures_nothing_leaves_nothing(tmp_path):
 
 
 def test_more_devices_than_cores_are_marked_everywhere(tmp_path):
-    path, most = tmp_path / "t.csv", 2 * (os.cpu_count() or 1)
+    path, most = tmp_path / "t.csv", (os.cpu_count() or 1) + 1
     done = subprocess.run(
         [*RUN, "probe", "--quick", "--json", "--devices", str(most), "--out", str(path)],
         capture_output=True,
@@ -171,6 +173,7 @@ def test_more_devices_than_cores_are_marked_everywhere(tmp_path):
     report = call("fit", path).output
     assert f"{most} (oversubscribed)" in report
     assert "oversubscribed: more CPU devices than" in report
+    assert f"best of up to {os.cpu_count()}:" in report
 
 
 def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(tmp_path):
@@ -192,3 +195,53 @@ def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(tmp_path):
     assert f"{rows} rows are kept in {path}" in said
     assert f"Go on with: scaleopt fit {path}" in said
     assert call("fit", path).exit_code == 0
+
+
+def test_ctrl_c_during_a_fit_ends_it_with_a_word(table):
+    process = subprocess.Popen([*RUN, "fit", str(table)], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "fitting" in process.stderr.readline()
+    time.sleep(1.0)  # in the midst of compiling
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Stopped. Nothing was changed." in said
+
+
+def test_a_platform_that_is_not_there_is_said(tmp_path):
+    done = subprocess.run(
+        [*RUN, "run", "--quick", "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"JAX_PLATFORMS": "cuda"},
+    )
+    assert done.returncode == 3
+    assert "JAX finds no device for JAX_PLATFORMS='cuda'" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_was_measured_otherwise_is_said(tmp_path):
+    """Steps that get slower with devices contradict the model that the other rows make."""
+    rows = simulated.table(0)
+    steps = (rows["op"] == "step") & (rows["flops"] == 1e15) & (rows["size_bytes"] == 1e10)
+    slower = rows.assign(time_s=rows["time_s"].where(~steps, 8.3 * rows["devices"]))
+    path = tmp_path / "t.csv"
+    so.write_measurements(path, slower, CONTEXT)
+    done = call("fit", path)
+    assert "MEASURED OTHERWISE: this step was fastest on 1, not on 8 devices" in done.output
+    result = json.loads(call("fit", path, "--json").stdout)
+    assert result["choice"]["contradiction"] == 1
+    assert any("MEASURED OTHERWISE" in line for line in result["careful"])
+
+
+def test_a_unit_slip_is_noticed(tmp_path):
+    rows = simulated.table(0)
+    milliseconds = rows["time_s"].where(rows["op"] == "step", 1000 * rows["time_s"])
+    path = tmp_path / "t.csv"
+    so.write_measurements(path, rows.assign(time_s=milliseconds), CONTEXT)
+    assert "a column is in another unit than SI" in call("fit", path).output
+
+
+def test_the_version_is_that_of_the_package():
+    assert call("--version").output.strip() == so.__version__

@@ -133,7 +133,7 @@ def differs_from_oracle(mutant, name):
 def test_a_mutant_does_not_survive(mutant, name):
     found = [differs_from_oracle(mutant, name)]
     try:
-        check_model(mutant, examples=20)
+        check_model(mutant, examples=12)
     except (AssertionError, jax.errors.JAXTypeError):
         found.append(True)
     assert any(found), f"{mutant.__name__} survived"
@@ -142,7 +142,7 @@ def test_a_mutant_does_not_survive(mutant, name):
 def test_contracts_alone_find_what_has_the_wrong_dimension_direction_or_gradient():
     for mutant in (inverted_ridge, negative_latency, cut_gradient):
         with pytest.raises((AssertionError, jax.errors.JAXTypeError)):
-            check_model(mutant, examples=20)
+            check_model(mutant, examples=12)
 
 
 def test_a_simulation_finds_a_missing_minus_one():

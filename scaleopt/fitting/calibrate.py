@@ -81,6 +81,7 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
 
     Raises:
         ValueError: no row of these kinds, a missing column or cell, a time that is not positive.
+        TypeError: something that is not a table.
 
     >>> step = StepTime(rate=1e12, alpha=1e-5, beta=1e-10, serial_time=0.01)
     >>> works = [(n, w, m) for n in (1, 2, 4) for w in (1e10, 1e11) for m in (1e6, 1e9)]
@@ -92,6 +93,11 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
 
     Source: the model of `StepTime`; the estimator of `scaleopt.fitting.solve`.
     """
+    if not isinstance(table, pd.DataFrame):
+        raise TypeError(
+            f"calibrate takes a table, not {type(table).__name__}; "
+            "give read_measurements(path).table"
+        )
     rows = table[table["op"].isin(KINDS)].copy() if "op" in table else table
     if "op" in table and rows.empty:
         found = ", ".join(sorted(map(str, table["op"].unique())))

@@ -44,7 +44,7 @@ def propagate(
         along a direction that the fit's rows do not see, the interval is all numbers.
 
     Raises:
-        ValueError: a level that is no share.
+        ValueError: a level that is no share, or a function that returns several numbers.
 
     >>> from jax.tree_util import Partial
     >>> import pandas as pd
@@ -64,6 +64,10 @@ def propagate(
     with jax.enable_x64(True):
         best = jax.tree.map(jnp.asarray, fit.constrained)
         value, slope = _value_and_slope(function, fit.parameters, best)
+        if value.shape != ():
+            raise ValueError(
+                f"the function returns {value.shape} numbers; propagate takes one that returns one"
+            )
         if fit.failure or bool(np.any(depends_on_blind(np.asarray(slope), fit.covariance))):
             return Estimate(float(value), -np.inf, np.inf, level)
         results = np.asarray(_values(function, fit.parameters, drawn_points(fit, draws)))

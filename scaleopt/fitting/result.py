@@ -29,7 +29,7 @@ class Prediction(NamedTuple):
     high: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fit(Generic[Model]):
     """A fitted model with its uncertainty; made by `fit` and `calibrate`."""
 
@@ -55,6 +55,9 @@ class Fit(Generic[Model]):
     """What was assumed or left out."""
     failure: str | None
     """None, or why the numbers must not be used and what to do."""
+
+    def __repr__(self) -> str:
+        return f"Fit(model={self.model!r}, failure={self.failure!r}); print(fit.summary()) for more"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,6 +12,9 @@ from scaleopt.models.step import StepTime
 from scaleopt.planning.best import best_devices
 from scaleopt.planning.optimum import check_workload, optimal_devices
 
+_CLEARLY = 1.1
+_SAME = 1e-6
+
 
 @dataclass(frozen=True)
 class DeviceChoice:
@@ -36,11 +39,23 @@ class DeviceChoice:
     """Share of the step that each term takes at `best`."""
     measured_devices: int
     """The most devices in any row of the fit."""
+    measured: dict[int, float]
+    """Median seconds of a step of this very workload on each number of devices that was tried."""
 
     @property
     def open(self) -> bool:
         """Whether the rows fitted leave every number of devices possible."""
         return self.optimal.low == 1.0 and bool(np.isinf(self.optimal.high))
+
+    @property
+    def contradiction(self) -> int | None:
+        """The number of devices that was measured faster than `best` was, by a tenth or more."""
+        best = int(self.best.value)
+        if best not in self.measured:
+            return None
+        fastest = min(self.measured, key=lambda devices: self.measured[devices])
+        slower = self.measured[best] > _CLEARLY * self.measured[fastest]
+        return fastest if slower else None
 
     @property
     def speedup(self) -> float:
@@ -95,7 +110,24 @@ def choose_devices(
         slowdown_at_double=slowdown,
         shares={name: seconds / total for name, seconds in named.items()},
         measured_devices=int(fit.rows["devices"].max()),
+        measured=_measured(fit.rows, flops, size),
     )
+
+
+def _measured(rows: pd.DataFrame, flops: float, size: float) -> dict[int, float]:
+    """Median seconds by device count of the steps of this work and size, less injected time."""
+    steps = rows[rows["op"] == "step"]
+    if steps.empty or "size_bytes" not in steps:
+        return {}
+    same = np.isclose(steps["flops"].to_numpy(float), flops, rtol=_SAME) & np.isclose(
+        steps["size_bytes"].to_numpy(float), size, rtol=_SAME
+    )
+    steps = steps[same]
+    seconds = steps["time_s"]
+    if "injected_s" in steps:
+        seconds = seconds - steps["injected_s"].fillna(0.0)
+    medians = seconds.groupby(steps["devices"].to_numpy(int)).median()
+    return dict(zip(medians.index.tolist(), medians.tolist(), strict=True))
 
 
 def measured_workload(table: pd.DataFrame) -> tuple[float, float] | None:

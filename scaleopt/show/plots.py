@@ -28,7 +28,7 @@ def save_step_time(
         path: such as "step_time.png" or "step_time.svg".
         level: the share of measurements within the band.
     """
-    figure = Figure(figsize=(8.0, 5.0), layout="constrained", dpi=150)
+    figure = Figure(figsize=(9.0, 5.0), layout="constrained", dpi=150)
     step_time(figure.subplots(), fit, choice, level)
     figure.savefig(path)
 
@@ -61,9 +61,11 @@ def step_time(axes: Axes, fit: Fit[StepTime], choice: DeviceChoice, level: float
     if float(terms.serial[0]) > 0:
         axes.plot(devices, np.asarray(terms.serial), color=_SERIAL, ls=(0, (1, 1)), label="serial")
     communication = np.asarray(terms.communication)
-    if np.any(communication > 0):
+    told = dict(zip(fit.names, ~fit.covariance.unseen, strict=True))
+    if np.any(communication > 0) and told.get("alpha", True):
         axes.plot(devices, communication, color=_COMMUNICATION, ls=":", label="communication")
     _measured(axes, fit, choice)
+    _medians(axes, choice)
     if np.isfinite(choice.optimal.value):
         label = f"N* = {choice.optimal.value:.3g}"
         axes.axvline(choice.optimal.value, color=_MODEL, lw=1, ls="-.", label=label)
@@ -80,7 +82,7 @@ def step_time(axes: Axes, fit: Fit[StepTime], choice: DeviceChoice, level: float
     _whole_ticks(axes, most)
     axes.yaxis.set_major_formatter(lambda seconds, _: format_si(seconds, "s"))
     axes.grid(visible=True, which="major", alpha=0.25)
-    axes.legend(fontsize="small", loc="upper right", framealpha=0.9, edgecolor="none")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 
 def _measured(axes: Axes, fit: Fit[StepTime], choice: DeviceChoice) -> None:
@@ -107,9 +109,19 @@ def _measured(axes: Axes, fit: Fit[StepTime], choice: DeviceChoice) -> None:
                 facecolors=face,
                 edgecolors=_MEASURED,
                 linewidths=0.7,
+                alpha=0.35,
                 zorder=3,
                 label=label,
             )
+
+
+def _medians(axes: Axes, choice: DeviceChoice) -> None:
+    """The median of what was measured, which overplotted points do not show."""
+    if choice.measured:
+        devices, seconds = zip(*choice.measured.items(), strict=True)
+        axes.plot(
+            devices, seconds, "D", color="white", mec=_MEASURED, ms=6, zorder=4, label="median"
+        )
 
 
 def _whole_ticks(axes: Axes, most: float) -> None:

@@ -7,6 +7,7 @@ from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
 from scaleopt.planning.choice import DeviceChoice
+from scaleopt.show.remarks import remarks
 
 RECORD_VERSION = 1
 
@@ -36,7 +37,7 @@ def record(
                 "low": _number(low[place]),
                 "high": _number(high[place]),
                 "unit": fit.parameters.units[place],
-                "identified": not bool(fit.covariance.unseen[place]),
+                "identified": not (fit.failure or bool(fit.covariance.unseen[place])),
             }
             for place, name in enumerate(fit.names)
         },
@@ -52,6 +53,7 @@ def record(
         },
         "choice": None if choice is None else _choice(choice),
         "unidentified": list(fit.unidentified),
+        "careful": remarks(fit, choice, context)["What to be careful about:"],
         "notes": list(fit.notes),
         "context": context,
     }
@@ -74,6 +76,8 @@ def _choice(choice: DeviceChoice) -> dict[str, Any]:
         "slowdown_at_double": _number(choice.slowdown_at_double),
         "shares": {name: _number(share) for name, share in choice.shares.items()},
         "limit": choice.limit,
+        "measured_s": {str(devices): seconds for devices, seconds in choice.measured.items()},
+        "contradiction": choice.contradiction,
         "open": choice.open,
     }
 

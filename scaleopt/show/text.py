@@ -12,12 +12,11 @@ from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
 from scaleopt.planning.choice import DeviceChoice
+from scaleopt.show.remarks import any_row, remarks
 from scaleopt.units import format_si
 
 _WIDTH = 100
 _SYMBOLS = {"rate": "r", "alpha": "α", "beta": "β"}
-_BUSY_CORES = 0.2
-_NOISY = 0.15
 
 
 def report(
@@ -42,7 +41,8 @@ def report(
         return "\n\n".join([*parts, f"The fit failed: {fit.failure}."])
     parts += [decision(choice)] if choice else [_NO_WORKLOAD]
     parts += [parameters(fit, level), measured_against_predicted(fit, level)]
-    parts += [_listing(title, lines) for title, lines in remarks(fit, context) if lines]
+    said = remarks(fit, choice, context)
+    parts += [_listing(title, lines) for title, lines in said.items() if lines]
     return "\n\n".join(parts)
 
 
@@ -54,7 +54,8 @@ def heading(context: dict[str, Any]) -> str:
     devices, kind = context.get("devices", "?"), context.get("device_kind", "unknown devices")
     where = f"{devices} x {kind}"
     if context.get("platform") == "cpu":
-        where = f"{devices} CPU devices on {context.get('physical_cores', '?')} physical cores"
+        cores = context.get("physical_cores", "?")
+        where = f"{devices} CPU device{_s(devices)} on {cores} physical core{_s(cores)}"
     words = ["scaleopt", where, context.get("processor"), context.get("date")]
     return " · ".join(str(word) for word in words if word)
 
@@ -75,16 +76,14 @@ def decision(choice: DeviceChoice) -> str:
     lines = [
         f"For steps of {work} with {bytes_} of gradients:",
         f"  best of up to {choice.max_devices}: {best} {_range(choice.best)}, {seconds} "
-        f"({scatter}), {choice.speedup:.2f} times as fast as one",
+        f"({scatter} for a measurement), {choice.speedup:.2f} times as fast as one",
         f"  without a limit: N* = {_count(choice.optimal.value)} {_range(choice.optimal)}"
         + _double(choice),
         f"  what limits at {best}: {limit}, {100 * choice.shares[limit]:.0f} % of the step",
     ]
-    if choice.optimal.value > choice.measured_devices:
-        lines.append(
-            f"  N* lies beyond the {choice.measured_devices} devices measured: it trusts the "
-            "model's form, and its range does not say how far that holds"
-        )
+    if len(choice.measured) > 1:
+        times = ", ".join(f"{n}: {format_si(t, 's')}" for n, t in choice.measured.items())
+        lines.append(f"  measured medians of this step by devices: {times}")
     return "\n".join(lines)
 
 
@@ -100,12 +99,12 @@ def measured_against_predicted(fit: Fit[StepTime], level: float) -> str:
     """Median ratio of measured to predicted time, the range of a measurement, and who is in it."""
     rows = inside(fit, level)
     table = _table("rows", "devices", "count", "measured", "measured / predicted", "range", "in it")
-    for (op, devices), group in rows.groupby(["op", "devices"], sort=False):
+    for (op, devices), group in rows.groupby(["op", "devices"]):
         ratio = group["time_s"] / group["predicted_s"]
         shortest, longest = group["time_s"].min(), group["time_s"].max()
         table.add_row(
             str(op),
-            f"{devices}{' (oversubscribed)' if _any(group, 'oversubscribed') else ''}",
+            f"{devices}{' (oversubscribed)' if any_row(group, 'oversubscribed') else ''}",
             str(len(group)),
             f"{format_si(shortest, 's', 2)} … {format_si(longest, 's', 2)}",
             f"{ratio.median():.2f}  ({ratio.quantile(0.05):.2f} … {ratio.quantile(0.95):.2f})",
@@ -124,52 +123,14 @@ def inside(fit: Fit[StepTime], level: float) -> pd.DataFrame:
     return fit.rows.assign(inside=within, high_s=predicted.high)
 
 
-def remarks(fit: Fit[StepTime], context: dict[str, Any]) -> list[tuple[str, list[str]]]:
-    """What to know before believing the numbers: what is not told, trusted or assumed."""
-    noise = [
-        f"{kind.name}: the model misses by {100 * kind.misfit:.0f} % beyond the noise; "
-        "the intervals allow for it"
-        for kind in fit.noise
-        if kind.misfit > 0
-    ]
-    noise += [
-        f"{kind.name}: whole rounds shift by {100 * kind.round_shift:.0f} %; "
-        "the intervals allow for it"
-        for kind in fit.noise
-        if kind.round_shift > 0
-    ]
-    noise += [
-        f"{kind.name}: repeats scatter by {100 * kind.repeat_noise:.0f} %"
-        for kind in fit.noise
-        if kind.repeat_noise > _NOISY
-    ]
-    noise += [
-        f"{kind.name}: {kind.outliers} of {kind.rows} rows are outliers and have no say"
-        for kind in fit.noise
-        if kind.outliers
-    ]
-    load = float(fit.rows["foreign_load"].median()) if "foreign_load" in fit.rows else 0.0
-    if load > _BUSY_CORES:
-        noise.append(f"the machine was busy: others used {load:.1f} cores; measure again in quiet")
-    if _any(fit.rows, "oversubscribed"):
-        cores = context.get("physical_cores", "fewer")
-        noise.append(
-            f"oversubscribed: more CPU devices than the {cores} physical cores; those rows show "
-            "the operating system's scheduling as well as the model"
-        )
-    return [
-        ("What could not be told:", list(fit.unidentified)),
-        ("What to be careful about:", noise),
-        ("What was assumed:", list(fit.notes)),
-    ]
-
-
-def _any(rows: pd.DataFrame, column: str) -> bool:
-    return column in rows and bool(rows[column].astype(bool).any())
-
-
 def _count(value: float) -> str:
-    return "∞" if np.isinf(value) else f"{value:.3g}"
+    if np.isinf(value):
+        return "∞"
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _s(count: Any) -> str:
+    return "" if count == 1 else "s"
 
 
 def _range(estimate: Estimate) -> str:
@@ -178,7 +139,7 @@ def _range(estimate: Estimate) -> str:
 
 def _double(choice: DeviceChoice) -> str:
     if np.isnan(choice.slowdown_at_double):
-        return "; no latency was seen, so every further device helps a little"
+        return "; latency is consistent with 0, so every further device may help"
     return f"; 2N* is {100 * choice.slowdown_at_double:.2g} % slower"
 
 
