@@ -1,6 +1,6 @@
 """Do the stated intervals contain the truth as often as they say, also when rows are wild?
 
-Command: python studies/interval_coverage.py   (about two minutes; --quick: 20 s)
+Command: python studies/interval_coverage.py   (about a minute; --quick: 12 s)
 
 Tables of 240 rows are simulated from known constants with 3 % log-normal noise, clean or with 5 %
 of the rows three times too slow, and calibrated. The figure shows, for each parameter, how often an
