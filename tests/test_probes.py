@@ -40,7 +40,8 @@ def test_a_sample_ends_when_the_work_does():
 
 
 def test_spinning_takes_as_long_as_it_says():
-    assert 0.02 <= seconds_of(lambda: spin(0.02)) < 0.2
+    # Never shorter; the least of five, since the machine may take the processor away meanwhile.
+    assert 0.02 <= min(seconds_of(lambda: spin(0.02)) for _ in range(5)) < 0.03
 
 
 def test_load_is_that_of_others():
@@ -143,8 +144,8 @@ def test_injected_time_is_in_the_samples(devices):
     for cell in cells:
         program = cell.build()
         program()
-        times[f"{cell.flops} {cell.injected_s}"] = min(seconds_of(program) for _ in range(9))
+        times[f"{cell.flops} {cell.injected_s}"] = min(seconds_of(program) for _ in range(25))
     with_it = next(cell for cell in cells if cell.injected_s)
     added = times[f"{with_it.flops} {with_it.injected_s}"] - times[f"{with_it.flops} 0.0"]
-    # The best of nine on a machine that others may use: the step itself takes under a millisecond.
+    # The best of 25 on a machine that others may use: the step itself takes under a millisecond.
     assert added == pytest.approx(with_it.injected_s, abs=1.5e-3)
