@@ -82,7 +82,7 @@ def run(
         if not any(folder.iterdir()):
             folder.rmdir()  # nothing was measured, so the name stays free
     _stop_at_once(f"Stopped. What was measured is kept; go on with: scaleopt fit {table}")
-    _conclude(table, folder, workload, max_devices, level, as_json)
+    _conclude(table, _read(table), folder, workload, max_devices, level, as_json)
 
 
 @app.command()
@@ -103,7 +103,7 @@ def fit(
     workload = _workload(flops, size)
     measured = _read(table)  # before a folder is made that a wrong table would leave empty
     folder = None if out is None else _made(out)
-    _conclude(table, folder, workload, max_devices, level, as_json, measured)
+    _conclude(table, measured, folder, workload, max_devices, level, as_json)
 
 
 def _stop_at_once(message: str) -> None:
@@ -121,12 +121,12 @@ def _stop_at_once(message: str) -> None:
 
 def _conclude(
     path: Path,
+    measured: "Measurements",
     folder: Path | None,
     workload: tuple[float, float] | None,
     max_devices: int | None,
     level: float,
     as_json: bool,
-    measured: "Measurements | None" = None,
 ) -> None:
     """Fit, decide, print, and write what was concluded."""
     from scaleopt.fitting.calibrate import calibrate
@@ -135,7 +135,7 @@ def _conclude(
     from scaleopt.show.record import record
     from scaleopt.show.text import report
 
-    table, context = measured or _read(path)
+    table, context = measured
     typer.echo("fitting …", err=True)
     try:
         fitted = calibrate(table)

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from scaleopt.fitting.parameters import Coordinate, Parameters, Point
+from scaleopt.data.schema import OPS
+from scaleopt.fitting.parameters import Coordinate, Parameters, Point, values_of
 from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.solve import Observe
 from scaleopt.fitting.uncertainty import BLIND, Covariance
@@ -222,8 +223,6 @@ def depends_on_blind(slope: np.ndarray, covariance: Covariance) -> np.ndarray:
 
 def prepare_columns(columns: dict[str, Any]) -> dict[str, jax.Array]:
     """Numbers as float64 arrays, operations as codes; to be called where float64 is enabled."""
-    from scaleopt.data.schema import OPS
-
     arrays = {}
     for name, value in columns.items():
         if name == "op":
@@ -245,12 +244,5 @@ def _values(point: Point, shift: np.ndarray) -> np.ndarray:
     # lower end from the limit, so that no interval is empty.
     base = np.where(shift > 0, np.maximum(u, 0), np.minimum(u, point.highest))
     moved = np.where(signed, np.clip(base + shift, 0, point.highest), u + shift)
-    return np.select(
-        [kind == Coordinate.LOG, kind == Coordinate.LINEAR, kind == Coordinate.RECIPROCAL],
-        [
-            np.exp(np.where(kind == Coordinate.LOG, moved, 0)),
-            point.scale * moved,
-            point.scale / moved,
-        ],
-        1 / (1 + np.exp(-moved)),
-    )
+    with jax.enable_x64(True):
+        return np.asarray(values_of(point._replace(u=moved)))

@@ -16,7 +16,7 @@ from scaleopt.planning.optimum import (
     check_limit,
     check_workload,
     of_step_time,
-    optimum_of_fit,
+    optimum_is_open,
 )
 from scaleopt.units import Scalar, real
 
@@ -120,7 +120,7 @@ def _best_of_fit(
     limit = np.inf if most is None else float(most)
     value = float(best_devices(fit.model, flops, size, max_devices=most))
     # Whole numbers do not move with a small change, so it is N* that tells of blind directions.
-    if not np.isfinite(optimum_of_fit(fit, flops, size, most, level).low):
+    if optimum_is_open(fit, flops, size):
         return Estimate(value, 1.0, limit, level)
     return propagate(_WholeOf(flops, size, limit), fit, level)._replace(value=value)
 

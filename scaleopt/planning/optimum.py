@@ -91,14 +91,7 @@ def optimal_devices(
         estimate = optimum_of_fit(step_time, flops, size, max_devices, level)
         most = float("inf") if max_devices is None else max_devices
         return estimate._replace(low=max(estimate.low, 1.0), high=min(estimate.high, most))
-    if isinstance(step_time, StepTime):
-        best = of_step_time(step_time, *real(flops, size))
-        return best if max_devices is None else jnp.minimum(best, max_devices)
-    best = _of_callable(step_time, flops, size, max_devices or _FARTHEST)
-    if max_devices is None:
-        # Still falling at the end of the search: every further device pays.
-        return jnp.where(best >= 0.99 * _FARTHEST, jnp.inf, best)
-    return jnp.minimum(best, max_devices)
+    return _optimum(step_time, flops, size, np.inf if max_devices is None else max_devices)
 
 
 def check_limit(max_devices: float | None) -> None:
@@ -113,6 +106,16 @@ def check_workload(flops: float, size: float) -> None:
         raise ValueError(f"flops={flops} FLOP; the work of a step must be above 0 and finite")
     if not 0 <= size < np.inf:
         raise ValueError(f"size={size} B; the bytes of the gradients must be 0 or more and finite")
+
+
+def _optimum(time: TimeModel, flops: Scalar, size: Scalar, most: Scalar) -> Array:
+    """N* of any model, at most `most`, which may be infinite."""
+    if isinstance(time, StepTime):
+        return jnp.minimum(of_step_time(time, *real(flops, size)), most)
+    best = _of_callable(time, flops, size, jnp.minimum(most, _FARTHEST))
+    # Still falling at the end of a search without a limit: every further device pays.
+    endless = jnp.isinf(most) & (best >= 0.99 * _FARTHEST)
+    return jnp.where(endless, jnp.inf, jnp.minimum(best, most))
 
 
 def of_step_time(step: StepTime, flops: Array, size: Array) -> Array:
@@ -178,10 +181,15 @@ def optimum_of_fit(
     fit: Fit[Any], flops: Scalar, size: Scalar, most: float | None, level: float
 ) -> Estimate:
     """N* of a fit, its range unbounded below where the rows do not see what N* hangs on."""
-    if isinstance(fit.model, StepTime) and hangs_on_blind(_Balance(flops, size, np.inf), fit):
-        value = float(_OptimumOf(flops, size, np.inf if most is None else most)(fit.model))
-        return Estimate(value, -np.inf, np.inf, level)
-    return propagate(_OptimumOf(flops, size, np.inf if most is None else most), fit, level)
+    optimum = _OptimumOf(flops, size, np.inf if most is None else most)
+    if isinstance(fit.model, StepTime) and optimum_is_open(fit, flops, size):
+        return Estimate(float(optimum(fit.model)), -np.inf, np.inf, level)
+    return propagate(optimum, fit, level)
+
+
+def optimum_is_open(fit: Fit[StepTime], flops: Scalar, size: Scalar) -> bool:
+    """Whether N* hangs on what the fit's rows do not see."""
+    return bool(fit.failure) or hangs_on_blind(_Balance(flops, size, np.inf), fit)
 
 
 def _array(value: Scalar) -> np.ndarray:
@@ -217,6 +225,4 @@ class _OptimumOf(Workload):
     """N* of a model for the workload."""
 
     def __call__(self, model: Any) -> Scalar:
-        if isinstance(model, StepTime):
-            return jnp.minimum(of_step_time(model, *real(self.flops, self.size)), self.most)
-        return _of_callable(model, self.flops, self.size, jnp.minimum(self.most, _FARTHEST))
+        return _optimum(model, self.flops, self.size, self.most)
