@@ -6,8 +6,8 @@ Amdahl's law with the work held fixed, for the parallel fractions that textbooks
 ceiling 1 / (1 − p) that no number of devices passes.
 
 Finding: with 95 % parallel the ceiling is 20; with 40 % serial it is 2.5. At p = 0.5 two devices
-give 1.333 and a thousand 1.998; at p = 0.99 a thousand give 90.99 of the 100 possible: nine tenths of
-of the ceiling cost 891 devices, one half of it 99.
+give 1.333 and a thousand 1.998; at p = 0.99 a thousand give 90.99 of the 100 possible. There nine
+tenths of the ceiling take 891 devices, one half of it 99.
 """
 
 import numpy as np

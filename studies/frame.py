@@ -22,9 +22,7 @@ def panels(count: int = 1, *, width: float = 9.0, height: float = 4.4) -> tuple[
     return figure, axes
 
 
-def present(
-    doc: str | None, name: str, numbers: pd.DataFrame, draw: Callable[[], Figure]
-) -> None:
+def present(doc: str | None, name: str, numbers: pd.DataFrame, draw: Callable[[], Figure]) -> None:
     """Print a study's numbers, and draw its figure unless `--quick` is given.
 
     Args:
