@@ -24,6 +24,8 @@ from .models.collectives import reduce_time as reduce_time
 from .models.collectives import send_time as send_time
 from .models.cost import million_tokens_cost as million_tokens_cost
 from .models.cost import run_cost as run_cost
+from .models.imbalance import load_imbalance as load_imbalance
+from .models.imbalance import slowest_time as slowest_time
 from .models.intensity import decode_intensity as decode_intensity
 from .models.intensity import elementwise_intensity as elementwise_intensity
 from .models.intensity import gemm_bytes as gemm_bytes
@@ -65,6 +67,9 @@ from .planning.best import best_devices as best_devices
 from .planning.choice import DeviceChoice as DeviceChoice
 from .planning.choice import choose_devices as choose_devices
 from .planning.optimum import optimal_devices as optimal_devices
+from .planning.scaling import ScalingCurve as ScalingCurve
+from .planning.scaling import strong_scaling as strong_scaling
+from .planning.scaling import weak_scaling as weak_scaling
 from .show.text import report as report
 from .units import format_si as format_si
 from .units import parse as parse

@@ -12,7 +12,8 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import equinox as eqx
 import jax
@@ -112,6 +113,7 @@ def subject(model: Any) -> Subject:
         fields = {f.name: hints[f.name] for f in dataclasses.fields(kind)}
         call = get_type_hints(kind.__call__, include_extras=True)
         result = call.pop("return", None)
+        call = _numbers_of(kind.__call__, call)
 
         def function(**numbers: Any) -> Any:
             try:
@@ -125,12 +127,7 @@ def subject(model: Any) -> Subject:
     else:
         annotated = get_type_hints(model, include_extras=True)
         result = annotated.pop("return", None)
-        optional = inspect.signature(model).parameters
-        annotated = {
-            name: hint
-            for name, hint in annotated.items()
-            if hasattr(hint, "__metadata__") or optional[name].default is inspect.Parameter.empty
-        }
+        annotated = _numbers_of(model, annotated)
         function, name = model, model.__name__
     units = {argument: _unit(hint, f"{name}: {argument}") for argument, hint in annotated.items()}
     unit, tag = _unit(result, f"{name}: its result")
@@ -251,7 +248,20 @@ def check_directions(of: Subject, examples: int = _EXAMPLES) -> None:
         _each(of, check, examples)
 
 
+def _numbers_of(function: Callable[..., Any], hints: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotated arguments, and those without a default, which need an annotation."""
+    known = inspect.signature(function).parameters
+    return {
+        name: hint
+        for name, hint in hints.items()
+        if hasattr(hint, "__metadata__") or known[name].default is inspect.Parameter.empty
+    }
+
+
 def _unit(hint: Any, what: str) -> tuple[str, str]:
+    """Unit and tag of an annotation; a number that may also be None has those of the number."""
+    either = [part for part in get_args(hint) if hasattr(part, "__metadata__")]
+    hint = either[0] if get_origin(hint) in (Union, UnionType) and either else hint
     metadata = getattr(hint, "__metadata__", None)
     if metadata is None:
         raise TypeError(f"{what} has no unit; annotate it from scaleopt.units, such as Seconds")

@@ -147,7 +147,8 @@ def _columns(rows: pd.DataFrame) -> dict[str, Any]:
 def _merged(rows: pd.DataFrame) -> tuple[dict[str, float], list[str]]:
     """Parameters that these rows see only together with another, and a sentence on each."""
     kinds = set(rows["op"])
-    fixed, notes = {"overlap": 0.0}, ["Communication is taken not to overlap with compute."]
+    fixed = {"overlap": 0.0, "accumulation": 1.0, "imbalance": 0.0}
+    notes = ["Communication is taken not to overlap with compute."]
     if not {"matmul", "step"} <= kinds:
         fixed["compute_efficiency"] = 1.0
         if kinds & {"matmul", "step"}:

@@ -92,13 +92,13 @@ def best_devices(
 
 @jax.jit
 def _whole_best(step: StepTime, flops: Scalar, size: Scalar, most: Scalar) -> Array:
-    """The better of the whole numbers about N*; T has one valley, so it is the best of all."""
+    """The best of one device and the whole numbers about N*: from two on T has one valley."""
     best = jnp.minimum(of_step_time(step, *real(flops, size)), most)
-    below, above = jnp.maximum(jnp.floor(best), 1.0), jnp.ceil(best)
     within = jnp.isfinite(best)
-    tried = [jnp.where(within, devices, 1.0) for devices in (below, above)]
-    faster = step(tried[1], flops, size) < step(tried[0], flops, size)
-    return jnp.where(within, jnp.where(faster, above, below), best)
+    near = jnp.where(within, best, 1.0)
+    tried = jnp.stack([jnp.ones_like(near), jnp.floor(near), jnp.ceil(near)])
+    tried = jnp.maximum(tried, 1.0)
+    return jnp.where(within, tried[jnp.argmin(step(tried, flops, size))], best)
 
 
 class _WholeOf(Workload):

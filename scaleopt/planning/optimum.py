@@ -5,8 +5,10 @@ For T(N) = serial + W/(N r) + 2(N − 1) α + 2((N − 1)/N) β M the minimum ov
 N* = sqrt((W/r − 2βM) / (2α)),
 
 1 where W/r ≤ 2βM (no split pays), and infinite where α = 0 (every further device pays, ever less).
-With overlap o the all-reduce is hidden up to the N at which it outgrows o times the compute; the
-minimum is there, or further out at sqrt(((1 − o) W/r − 2βM) / (2α)).
+Work that divides unevenly counts as that much more work. With overlap o the all-reduce is hidden
+up to the N at which it outgrows o times the compute; the minimum is there, or further out at
+sqrt(((1 + λ − o) W/r − 2βM) / (2α)). With a spread of the compute times, and for any other model,
+no closed form is known and a search finds the minimum.
 """
 
 from collections.abc import Callable
@@ -16,11 +18,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optimistix as optx
 from jax import Array
 
 from scaleopt.fitting.propagate import Estimate, hangs_on_blind, propagate
 from scaleopt.fitting.result import Fit
+from scaleopt.models.collectives import all_reduce_time
 from scaleopt.models.step import StepTime
 from scaleopt.units import Bytes, Count, Flops, Scalar, Seconds, real
 
@@ -29,6 +31,7 @@ TimeModel = Callable[[Count, Flops, Bytes], Seconds]
 
 _FARTHEST = 2.0**40
 _GRID = 641
+_HALVINGS = 50
 
 
 @overload
@@ -59,7 +62,7 @@ def optimal_devices(
 ) -> Estimate | Count:
     """The real number of devices N* that makes a step fastest.
 
-    N* = sqrt((W/r − 2βM) / (2α)) for a `StepTime` without overlap; see the module for the cases.
+    N* = sqrt((W/r − 2βM) / (2α)) for a `StepTime` of the textbook; see the module for the cases.
     Any other callable is minimised over log N, and differentiated through the minimum's condition
     dT/dN = 0, not through the search.
 
@@ -119,22 +122,49 @@ def _optimum(time: TimeModel, flops: Scalar, size: Scalar, most: Scalar) -> Arra
 
 
 def of_step_time(step: StepTime, flops: Array, size: Array) -> Array:
-    """N* in closed form."""
-    alpha, beta, launch, overlap = real(step.alpha, step.beta, step.launch, step.overlap)
-    rate, efficiency = real(step.rate, step.compute_efficiency)
-    compute = flops / rate / efficiency
+    """N* of a step model, in closed form where its compute times have no spread."""
+    step = jax.tree.map(lambda leaf: real(leaf)[0], step)  # large integers overflow in jit
+    return _of_step_time(step, *real(flops, size))
+
+
+@jax.jit
+def _of_step_time(step: StepTime, flops: Array, size: Array) -> Array:
+    alpha, beta, launch, imbalance = real(step.alpha, step.beta, step.launch, step.imbalance)
+    (whole,) = real(step.terms(1.0, flops, 0.0).compute)
+    compute, overlap = whole * (1 + imbalance), jnp.asarray(step.overlap) / step.accumulation
     transfer, hop = 2 * beta * size, 2 * alpha
-    exposed = _safe_root(_safe_ratio((1 - overlap) * compute - transfer, hop))
     # The all-reduce outgrows what hides it where hop N² + b N = transfer + overlap · compute.
     slope = launch - hop + transfer
-    hidden = transfer + overlap * compute
+    hidden = transfer + overlap * whole
     root = _safe_root(slope**2 + 4 * hop * hidden)
     # Of the two forms of the root the one without cancellation; they agree.
     backward = _safe_ratio(2 * hidden, slope + root)
     forward = _safe_ratio(root - slope, 2 * hop)
-    outgrown = jnp.where(slope > 0, backward, forward)
-    best = jnp.where(overlap > 0, jnp.maximum(exposed, outgrown), exposed)
-    return jnp.maximum(best, 1.0)
+    outgrown = jnp.where(overlap > 0, jnp.where(slope > 0, backward, forward), 1.0)
+    outgrown = jnp.maximum(outgrown, 1.0)
+    if step.spread is None:
+        exposed = _safe_root(_safe_ratio(compute - overlap * whole - transfer, hop))
+        best = jnp.maximum(exposed, outgrown)
+    else:
+        best = _exposed_by_search(step, flops, size, outgrown)
+    # Uneven work begins with the second device, so that one alone may be better than any valley.
+    finite = jnp.isfinite(best)
+    alone = step(1.0, flops, size) <= step(jnp.where(finite, best, 1.0), flops, size)
+    return jnp.where((imbalance > 0) & finite & alone, 1.0, best)
+
+
+def _exposed_by_search(step: StepTime, flops: Array, size: Array, least: Array) -> Array:
+    """N* from `least` on, where compute hides all that it can and T is a smooth function of N."""
+
+    def seconds(devices: Count, flops: Flops, size: Bytes) -> Scalar:
+        terms = step.terms(devices, flops, size, all_reduce=0.0)
+        busy = terms.compute + terms.imbalance + terms.straggling
+        all_reduce = all_reduce_time(size, devices, step.alpha, step.beta)
+        return busy + all_reduce - step.overlap / step.accumulation * terms.compute
+
+    finite = jnp.isfinite(least)
+    found = _of_callable(seconds, flops, size, _FARTHEST, jnp.where(finite, least, 1.0))
+    return jnp.where(finite & (found < 0.99 * _FARTHEST), found, jnp.inf)
 
 
 def _safe_ratio(gain: Array, cost: Array) -> Array:
@@ -153,28 +183,41 @@ def _safe_root(square: Array) -> Array:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)
 
 
-def _of_callable(time: TimeModel, flops: Scalar, size: Scalar, most: Scalar) -> Array:
+def _of_callable(
+    time: TimeModel, flops: Scalar, size: Scalar, most: Scalar, least: Scalar = 1.0
+) -> Array:
     """N* of any callable: the best cell of a grid in log N, refined to where the slope is 0."""
 
     def seconds(log_devices: Array) -> Array:
         return jnp.asarray(time(jnp.exp(log_devices), flops, size))
 
-    grid = jnp.linspace(0.0, jnp.log(most), _GRID)
+    grid = jnp.linspace(jnp.log(least), jnp.log(most), _GRID)
     times = jax.lax.stop_gradient(jax.vmap(seconds)(grid))
     place = jnp.argmin(times)
-    low, high = grid[jnp.maximum(place - 1, 0)], grid[jnp.minimum(place + 1, _GRID - 1)]
-    slope = jax.grad(lambda log_devices, _: seconds(log_devices))
-    inside = (slope(low, None) < 0) & (slope(high, None) > 0)
-    solver = optx.Bisection(rtol=1e-6, atol=1e-6)
     # Where the best is an end of the range there is no zero to bracket: the search is given one.
-    found = optx.root_find(
-        lambda x, _: jnp.where(inside, slope(x, None), x - grid[place]),
-        solver,
-        grid[place],
-        options={"lower": jnp.where(inside, low, -1.0), "upper": jnp.where(inside, high, 1.0e2)},
-        throw=False,
-    )
-    return jnp.exp(jnp.where(inside, found.value, jax.lax.stop_gradient(grid[place])))
+    end = (place == 0) | (place == _GRID - 1)
+    slope = jax.grad(seconds)
+
+    def condition(x: Array) -> Array:
+        return jnp.where(end, x - grid[place], slope(x))
+
+    def search(condition: Callable[[Array], Array], start: Array) -> Array:
+        def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+            low, high = bracket
+            middle = (low + high) / 2
+            rising = condition(middle) > 0
+            return jnp.where(rising, low, middle), jnp.where(rising, middle, high)
+
+        low, high = grid[jnp.maximum(place - 1, 0)], grid[jnp.minimum(place + 1, _GRID - 1)]
+        low, high = jax.lax.fori_loop(0, _HALVINGS, halve, (low, high))
+        return jnp.where(end, start, (low + high) / 2)
+
+    def tangent(linear: Callable[[Array], Array], change: Array) -> Array:
+        bend = linear(jnp.ones_like(change))
+        return jnp.where(bend > 0, change / jnp.where(bend > 0, bend, 1.0), 0.0)
+
+    # Differentiated through dT/dx = 0, which stays true when a parameter moves.
+    return jnp.exp(jax.lax.custom_root(condition, grid[place], search, tangent))
 
 
 def optimum_of_fit(
@@ -215,10 +258,10 @@ class _Balance(Workload):
 
     def __call__(self, model: StepTime) -> Array:
         alpha, beta, launch, overlap = real(model.alpha, model.beta, model.launch, model.overlap)
-        rate, efficiency = real(model.rate, model.compute_efficiency)
-        compute, transfer = self.flops / rate / efficiency, 2 * beta * self.size
+        compute = model.terms(1.0, self.flops, 0.0).compute
+        transfer, overlap = 2 * beta * self.size, overlap / model.accumulation
         hidden = jnp.where(overlap > 0, launch + transfer + overlap * compute, 0.0)
-        return jnp.stack([(1 - overlap) * compute - transfer, alpha, hidden])
+        return jnp.stack([(1 + model.imbalance - overlap) * compute - transfer, alpha, hidden])
 
 
 class _OptimumOf(Workload):

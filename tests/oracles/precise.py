@@ -69,6 +69,18 @@ def tree(m, n, a, b):
     return _log2_ceil(n) * (a + b * m)
 
 
+def normal_quantile(share):
+    return mp.sqrt(2) * mp.erfinv(2 * share - 1)
+
+
+def slowest(t, sigma, n):
+    """From Φ⁻¹ of the share that lies below, where ours takes the share above."""
+    log, tail = mp.log(n), mp.exp(-mp.euler) - mp.mpf(1) / 2
+    bend = mp.mpf("12.69") - mp.mpf("1.56") * log + mp.mpf("0.85") * log**2
+    above = (mp.mpf(1) / 2 + (1 - 1 / n) * (tail + 1 / bend)) / n
+    return t + sigma * t * normal_quantile(1 - above)
+
+
 PRECISE = {
     "amdahl_speedup": amdahl,
     "amdahl_limit": lambda p: 1 / (1 - p),
@@ -91,6 +103,8 @@ PRECISE = {
     "requests_in_flight": lambda latency, b, request: latency * b / request,
     "bandwidth_share": lambda f, latency, b: min(mp.mpf(1), f / (latency * b)),
     "occupancy": lambda each, all_, most: min(mp.mpf(1), all_ / (each * most)),
+    "load_imbalance": lambda k, n: mp.ceil(k / n) * n / k - 1,
+    "slowest_time": slowest,
     "elementwise_intensity": lambda i, o, w, item: w / (item * (i + o)),
     "saxpy_intensity": lambda item: 2 / (3 * item),
     "gemm_flops": lambda m, k, n: 2 * m * k * n,
