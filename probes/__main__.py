@@ -62,7 +62,8 @@ def measure(out: Path, devices: int | None, *, quick: bool, quiet: bool) -> tupl
     """
     from probes.cell import ProbeError
     from probes.context import DeviceError, describe, start_devices
-    from probes.sweep import QUICK, THOROUGH, sweep
+    from probes.plan import QUICK, THOROUGH
+    from probes.sweep import sweep
     from scaleopt.data.measurements import MeasurementWriter
 
     writer = None

@@ -14,7 +14,8 @@ import scaleopt as so
 from probes import collectives, matmul, scaling
 from probes.cell import ProbeError, count_in_program, mesh_of, require
 from probes.context import Confinement, DeviceError, describe, physical_cores, start_devices
-from probes.sweep import Effort, device_counts, sweep
+from probes.plan import Effort, device_counts
+from probes.sweep import sweep
 from probes.timing import LoadMeter, seconds_of, spin
 
 
