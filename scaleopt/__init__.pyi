@@ -19,6 +19,7 @@ from .models.collectives import all_gather_time as all_gather_time
 from .models.collectives import all_reduce_time as all_reduce_time
 from .models.collectives import all_to_all_time as all_to_all_time
 from .models.collectives import broadcast_time as broadcast_time
+from .models.collectives import permute_time as permute_time
 from .models.collectives import reduce_scatter_time as reduce_scatter_time
 from .models.collectives import reduce_time as reduce_time
 from .models.collectives import send_time as send_time
@@ -34,6 +35,7 @@ from .models.intensity import gemm_intensity as gemm_intensity
 from .models.intensity import gemv_intensity as gemv_intensity
 from .models.intensity import prefill_intensity as prefill_intensity
 from .models.intensity import saxpy_intensity as saxpy_intensity
+from .models.links import compressed_beta as compressed_beta
 from .models.links import envelope_time as envelope_time
 from .models.links import hierarchical_all_reduce_time as hierarchical_all_reduce_time
 from .models.little import bandwidth_share as bandwidth_share

@@ -23,16 +23,73 @@ def test_every_algorithm_has_a_simulation():
 
 @pytest.mark.parametrize(("collective", "algorithm"), network.SIMULATED)
 def test_a_collective_takes_what_its_messages_take(collective, algorithm):
-    """For every N from 1 to 64, up to what adding 126 floats rounds."""
+    """Whole, not cut into pieces, for every N from 1 to 64, up to what adding 126 floats rounds."""
     simulate = network.SIMULATED[collective, algorithm]
     most = 32 if collective == "all_to_all" else 64  # N² blocks make the simulation slow
     counts = np.arange(1, most + 1)
     with jax.enable_x64(True):
         for size in SIZES:
-            formula = collective_time(collective, algorithm, size, counts, ALPHA, BETA, 0.0)
+            whole = 1 if "binary_tree" in algorithm else None
+            formula = collective_time(collective, algorithm, size, counts, ALPHA, BETA, 0.0, whole)
             for devices, seconds in zip(counts.tolist(), np.asarray(formula), strict=True):
                 exact = float(simulate(size, devices, ALPHA, BETA))
                 assert seconds == pytest.approx(exact, rel=1e-9, abs=1e-300), (devices, size)
+
+
+@pytest.mark.parametrize("algorithm", ["binary_tree", "double_binary_tree"])
+def test_a_tree_takes_what_its_pieces_take(algorithm):
+    simulate = network.SIMULATED["all_reduce", algorithm]
+    with jax.enable_x64(True):
+        for pieces in (2, 7):
+            for size in (0.0, 1e9):
+                formula = so.all_reduce_time(
+                    size, np.arange(1, 65), ALPHA, BETA, algorithm=algorithm, pieces=pieces
+                )
+                for devices, seconds in enumerate(np.asarray(formula), 1):
+                    exact = simulate(size, devices, ALPHA, BETA, pieces)
+                    assert seconds == pytest.approx(exact, rel=1e-9, abs=1e-300), (devices, pieces)
+
+
+@given(st.integers(1, 300), st.floats(0, 1e10), st.sampled_from([1, 2]))
+def test_a_tree_is_cut_into_the_best_number_of_pieces(devices, size, trees):
+    """No number of pieces beats the best real one, and the nearest whole one all but reaches it."""
+    algorithm = ("binary_tree", "double_binary_tree")[trees - 1]
+    with jax.enable_x64(True):
+        best = float(so.all_reduce_time(size, devices, ALPHA, BETA, algorithm=algorithm))
+        times = so.all_reduce_time(
+            size, devices, ALPHA, BETA, algorithm=algorithm, pieces=np.arange(1, 5001)
+        )
+    least = float(np.min(np.asarray(times)))
+    assert best <= least * (1 + 1e-12)
+    assert least <= best * 1.03  # from k to k + 1 the best lies between two whole numbers
+
+
+def test_two_trees_approach_half_the_time_of_one():
+    times = [
+        float(so.all_reduce_time(1e12, 64, ALPHA, BETA, algorithm=name))
+        for name in ("binary_tree", "double_binary_tree")
+    ]
+    assert times[0] / times[1] == pytest.approx(2, rel=0.01)
+    assert times[1] == pytest.approx(2e12 * BETA, rel=0.01)
+
+
+def test_pieces_are_refused_where_nothing_is_cut():
+    with pytest.raises(ValueError, match="pieces=4 was given, and ring sends whole shares"):
+        so.all_reduce_time(1.0, 2, 1.0, 1.0, pieces=4)
+
+
+@given(st.integers(3, 300), st.sampled_from(sorted(ALGORITHMS["all_reduce"])))
+def test_a_crossover_is_where_a_tree_takes_over(devices, other):
+    first = "double_binary_tree"
+    size = so.crossover_size(first, other, devices, ALPHA, BETA)
+    if not 0 < size < float("inf"):
+        return
+    with jax.enable_x64(True):
+        one, two = (
+            float(collective_time("all_reduce", name, size, devices, ALPHA, BETA, 0.0))
+            for name in (first, other)
+        )
+    assert one == pytest.approx(two, rel=1e-9)
 
 
 @given(st.integers(1, 12), st.integers(1, 6), st.floats(0, 1e12))

@@ -3,12 +3,16 @@
 import inspect
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import pytest
+from hypothesis import given
 
 import scaleopt as so
+from scaleopt.models.collectives import collective_time
+from scaleopt.models.schedules import ALGORITHMS
 from scaleopt.testing import check_model, subject
-from scaleopt.units import Bytes, Seconds, SecondsPerByte
+from scaleopt.units import Bytes, Count, Seconds, SecondsPerByte
 
 FORMULAS = [
     getattr(so, name)
@@ -47,6 +51,51 @@ def test_a_wrong_direction_is_named():
 
     with pytest.raises(AssertionError, match=r"transfer: the time goes from .* when hidden is"):
         check_model(transfer)
+
+
+def test_a_time_that_jumps_at_the_end_of_its_domain_is_named():
+    def transfer(size: Bytes, alpha: Seconds, beta: SecondsPerByte) -> Seconds:
+        alpha, beta = jnp.asarray(alpha), jnp.asarray(beta)
+        return jnp.where(jnp.asarray(size) > 0, alpha + beta * size, 0.0)
+
+    with pytest.raises(AssertionError, match=r"transfer: towards size = 0.0 it goes to"):
+        check_model(transfer)
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm"), [(c, name) for c in ALGORITHMS for name in ALGORITHMS[c]]
+)
+def test_every_algorithm_keeps_the_contracts(collective, algorithm):
+    def time(
+        size: Bytes, devices: Count, alpha: Seconds, beta: SecondsPerByte, launch: Seconds
+    ) -> Seconds:
+        return collective_time(collective, algorithm, size, devices, alpha, beta, launch)
+
+    check_model(time, examples=8)
+
+
+@given(so.testing.machines(), so.testing.works(), so.testing.devices())
+def test_a_drawn_machine_takes_its_parts_of_time_for_a_drawn_work(machine, work, devices):
+    with jax.enable_x64(True):
+        terms = jitted_terms(machine, float(devices), *work)
+    parts = [float(part) for part in jax.tree.leaves(terms)]
+    assert all(0 <= part < float("inf") for part in parts)
+    assert float(terms.compute) > 0
+
+
+@given(so.testing.links(), so.testing.works(), so.testing.devices())
+def test_a_drawn_link_carries_a_drawn_work(link, work, devices):
+    with jax.enable_x64(True):
+        time = float(jitted_ring(work.size, float(devices), *link))
+    assert time >= link.launch
+
+
+jitted_terms = jax.jit(so.StepTime.terms)
+jitted_ring = jax.jit(
+    lambda size, devices, alpha, beta, launch: so.all_reduce_time(
+        size, devices, alpha, beta, launch=launch
+    )
+)
 
 
 def test_a_gradient_that_is_not_a_number_is_named():

@@ -19,7 +19,7 @@ FLOORS = {
     "fitting": 2,
     "planning": 3,
     "show": 4,
-    "testing": 1,
+    "testing": 2,
     "cli": 5,
 }
 FILES = sorted([*PACKAGE.rglob("*.py"), *PROBES.rglob("*.py")])

@@ -41,6 +41,7 @@ def bus_bandwidth(
     all_gather, reduce_scatter:            B = ((N − 1)/N) M / T
     all_to_all:                            B = ((N − 1)/N²) M / T
     broadcast, reduce:                     B = M / T
+    permute:                               B = (1/N) M / T
 
     Args:
         size: M [B], bytes of the full, unsharded array.
@@ -100,6 +101,8 @@ def _bus_factor(collective: Collective, devices: Array) -> Array:
         raise ValueError(f"collective={collective!r} is not known; use one of {known}")
     if collective in ("broadcast", "reduce"):
         return jnp.ones_like(devices)
+    if collective == "permute":
+        return 1 / devices
     rounds = 2 if collective == "all_reduce" else 1
     spread = devices if collective == "all_to_all" else 1.0
     return rounds * (devices - 1) / devices / spread

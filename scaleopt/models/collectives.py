@@ -2,6 +2,7 @@
 
 T = launch + messages(N) · α + volume(N) · β M
 
+and where a tree forwards the array in k pieces, k as good as it can be, a term in √(α β M) besides.
 Sizes are always of the full, unsharded array: in an all-reduce each device holds all M bytes before
 and after, in an all-gather M/N before and M after, in a reduce-scatter the reverse, in an
 all-to-all M/N before and after. The counts of each algorithm stand in `scaleopt.models.schedules`.
@@ -11,14 +12,22 @@ from typing import Literal
 
 from jax import Array
 
-from scaleopt.models.schedules import ALGORITHMS
+from scaleopt.models.schedules import ALGORITHMS, Pipeline
 from scaleopt.units import Bytes, Count, Scalar, Seconds, SecondsPerByte, real
 
-AllReduceAlgorithm = Literal["ring", "recursive_doubling", "rabenseifner", "binomial_tree"]
+AllReduceAlgorithm = Literal[
+    "ring",
+    "recursive_doubling",
+    "rabenseifner",
+    "binomial_tree",
+    "binary_tree",
+    "double_binary_tree",
+]
 AllGatherAlgorithm = Literal["ring", "bruck"]
 AllToAllAlgorithm = Literal["pairwise", "bruck"]
+BroadcastAlgorithm = Literal["binomial_tree", "scatter_all_gather"]
 Collective = Literal[
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "permute"
 ]
 
 
@@ -30,8 +39,9 @@ def collective_time(
     alpha: Scalar,
     beta: Scalar,
     launch: Scalar,
+    pieces: Scalar | None = None,
 ) -> Array:
-    """Seconds of a collective by an algorithm."""
+    """Seconds of a collective by an algorithm, all arguments as in the function of its name."""
     known = ALGORITHMS[collective]
     if algorithm not in known:
         raise ValueError(
@@ -39,7 +49,14 @@ def collective_time(
         )
     size, devices, alpha, beta, launch = real(size, devices, alpha, beta, launch)
     schedule = known[algorithm](devices)
-    return launch + schedule.messages * alpha + schedule.volume * (beta * size)
+    if pieces is not None:
+        if not isinstance(schedule, Pipeline):
+            raise ValueError(
+                f"pieces={pieces} was given, and {algorithm} sends whole shares; leave it out, or "
+                "choose binary_tree or double_binary_tree"
+            )
+        schedule = schedule.cut(*real(pieces))
+    return launch + schedule.time(alpha, beta * size)
 
 
 def all_reduce_time(
@@ -50,6 +67,7 @@ def all_reduce_time(
     *,
     launch: Seconds = 0.0,
     algorithm: AllReduceAlgorithm = "ring",
+    pieces: Count | None = None,
 ) -> Seconds:
     """Seconds to sum an array over all devices and leave the sum on each.
 
@@ -57,9 +75,12 @@ def all_reduce_time(
     recursive_doubling:  T = launch + log₂N (α + β M)
     rabenseifner:        T = launch + 2 log₂N α + 2 ((N − 1)/N) β M
     binomial_tree:       T = launch + 2 ⌈log₂N⌉ (α + β M)
+    binary_tree:         T = launch + 2w (h + k − 1) (α + β M/k)
+    double_binary_tree:  T = launch + 2w (h + k − 1) (α + β M/(2k))
 
     Where N is no power of two the second and third take that of the largest below it, and
-    2(α + β M) more.
+    2(α + β M) more. The last two forward the array in k pieces, in rounds that all devices keep,
+    along trees of h = ⌊log₂N⌋ levels; w = min(N − 1, 2).
 
     Args:
         size: M [B], bytes of the full, unsharded array.
@@ -68,21 +89,24 @@ def all_reduce_time(
         beta: β [s/B], inverse of the bandwidth of one device in one direction.
         launch: [s], fixed cost of the operation, whatever N and M.
         algorithm: the schedule of messages.
+        pieces: k, into how many pieces a tree's share is cut; without it the best real number, at
+            least 1, as a library that picks its own would have it.
 
     Returns:
         T [s].
 
     Raises:
-        ValueError: an algorithm that is not known.
+        ValueError: an algorithm that is not known, or pieces for one that has none.
 
     >>> round(float(all_reduce_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
     70.112
     >>> round(float(all_reduce_time(1e9, 8, 8e-6, 1 / 25e9, algorithm="rabenseifner")) * 1e3, 3)
     70.048
 
-    Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, section 4.
+    Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, section 4; P. Sanders,
+    J. Speck, J. L. Träff, Parallel Computing 35, 2009, for the trees.
     """
-    return collective_time("all_reduce", algorithm, size, devices, alpha, beta, launch)
+    return collective_time("all_reduce", algorithm, size, devices, alpha, beta, launch, pieces)
 
 
 def all_gather_time(
@@ -194,10 +218,12 @@ def broadcast_time(
     beta: SecondsPerByte,
     *,
     launch: Seconds = 0.0,
+    algorithm: BroadcastAlgorithm = "binomial_tree",
 ) -> Seconds:
     """Seconds to copy an array from one device to all.
 
-    binomial tree:  T = launch + ⌈log₂N⌉ (α + β M)
+    binomial_tree:       T = launch + ⌈log₂N⌉ (α + β M)
+    scatter_all_gather:  T = launch + (⌈log₂N⌉ + N − 1) α + 2 ((N − 1)/N) β M
 
     Args:
         size: M [B], bytes of the full, unsharded array.
@@ -205,16 +231,20 @@ def broadcast_time(
         alpha: α [s], time of an empty message.
         beta: β [s/B], inverse of the bandwidth of one device in one direction.
         launch: [s], fixed cost of the operation, whatever N and M.
+        algorithm: the schedule of messages.
 
     Returns:
         T [s].
+
+    Raises:
+        ValueError: an algorithm that is not known.
 
     >>> round(float(broadcast_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
     120.024
 
     Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, section 3.
     """
-    return collective_time("broadcast", "binomial_tree", size, devices, alpha, beta, launch)
+    return collective_time("broadcast", algorithm, size, devices, alpha, beta, launch)
 
 
 def reduce_time(
@@ -247,14 +277,42 @@ def reduce_time(
     return collective_time("reduce", "binomial_tree", size, devices, alpha, beta, launch)
 
 
+def permute_time(
+    size: Bytes,
+    devices: Count,
+    alpha: Seconds,
+    beta: SecondsPerByte,
+    *,
+    launch: Seconds = 0.0,
+) -> Seconds:
+    """Seconds for each device to send its part of an array to another, all at once.
+
+    T = launch + α + β M/N;  launch alone on one device
+
+    Args:
+        size: M [B], bytes of the full, unsharded array.
+        devices: N, number of devices; at 1 only the launch remains.
+        alpha: α [s], time of an empty message.
+        beta: β [s/B], inverse of the bandwidth of one device in one direction.
+        launch: [s], fixed cost of the operation, whatever N and M.
+
+    Returns:
+        T [s].
+
+    >>> round(float(permute_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
+    5.008
+
+    Source: one message in each direction, as `send_time`.
+    """
+    return collective_time("permute", "shift", size, devices, alpha, beta, launch)
+
+
 def send_time(
     size: Bytes, alpha: Seconds, beta: SecondsPerByte, *, launch: Seconds = 0.0
 ) -> Seconds:
     """Seconds for one message from one device to another.
 
     T = launch + α + β n
-
-    A permutation is one such message from each device, all at once: n is then M/N.
 
     Args:
         size: n [B], bytes of the message.

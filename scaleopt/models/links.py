@@ -1,4 +1,4 @@
-"""Links that are more than one line: levels inside and across nodes, and protocols by size."""
+"""Links that are more than one line: levels of nodes, protocols by size, compressed arrays."""
 
 import jax.numpy as jnp
 
@@ -71,3 +71,30 @@ def envelope_time(times: Seconds, sharpness: Ratio = 8.0) -> Seconds:
     relative = jnp.where(least > 0, least / jnp.where(times > 0, times, 1.0), 1.0)
     shrink = jnp.sum(relative**sharpness, axis=-1) ** (-1 / sharpness)
     return least[..., 0] * shrink
+
+
+def compressed_beta(
+    beta: SecondsPerByte, compression: Ratio, coding: SecondsPerByte = 0.0
+) -> SecondsPerByte:
+    """The β of an array that is compressed before every hop and restored behind it.
+
+    β' = β / c + γ
+
+    It pays where γ < β (1 − 1/c). Every formula that takes a β takes this one.
+
+    Args:
+        beta: β [s/B], inverse of the bandwidth of one device in one direction.
+        compression: c, bytes of the array over bytes sent.
+        coding: γ [s/B], seconds to compress and restore a byte of the array.
+
+    Returns:
+        β' [s/B].
+
+    >>> f"{compressed_beta(4e-11, 4.0, 5e-12):.3g}"
+    '1.5e-11'
+
+    Source: the definition; S. Agarwal et al., "On the utility of gradient compression in
+    distributed training systems", MLSys 2022, for when it pays.
+    """
+    beta, compression, coding = real(beta, compression, coding)
+    return beta / compression + coding

@@ -1,8 +1,12 @@
 """Which algorithm of a collective to use, and from which size another is better."""
 
+import jax
+import numpy as np
+from scipy.optimize import brentq
+
 from scaleopt.models.collectives import Collective, collective_time
-from scaleopt.models.schedules import ALGORITHMS
-from scaleopt.units import real
+from scaleopt.models.schedules import ALGORITHMS, Pipeline, Schedule
+from scaleopt.units import Scalar, real
 
 
 def best_algorithm(
@@ -45,6 +49,8 @@ def crossover_size(
 
     M = (a₂ − a₁) α / ((b₁ − b₂) β),  with a messages and volume b of each
 
+    For a tree that forwards pieces there is no such form, and a search finds the least size.
+
     Args:
         first: name of one algorithm.
         second: name of the other.
@@ -56,13 +62,44 @@ def crossover_size(
     Returns:
         M [B]; infinite or not positive where one is faster at every size.
 
+    Raises:
+        ValueError: an algorithm that is not known.
+
     >>> round(crossover_size("recursive_doubling", "rabenseifner", 64, 8e-6, 1 / 25e9))
     297674
 
     Source: set the two times equal.
     """
     known = ALGORITHMS[collective]
-    one, other = (known[name](real(devices)[0]) for name in (first, second))
+    for name in (first, second):
+        if name not in known:
+            raise ValueError(
+                f"{name!r} is not known for {collective}; use one of {', '.join(known)}"
+            )
+    with jax.enable_x64(True):
+        one, other = (known[name](real(devices)[0]) for name in (first, second))
+    if isinstance(one, Pipeline) or isinstance(other, Pipeline):
+        return _least_crossing(one, other) * alpha / beta if beta else float("inf")
     more = float(other.messages - one.messages) * alpha
     less = float(one.volume - other.volume) * beta
     return more / less if less else float("inf")
+
+
+def _least_crossing(one: Schedule | Pipeline, other: Schedule | Pipeline) -> float:
+    """The least βM/α at which one takes over; in units of α a time depends on nothing else.
+
+    Each time is linear in √(βM/α) and its square, by pieces, so two cross a few times at most.
+    """
+
+    def lead(transfer: Scalar) -> np.ndarray:
+        unit, transfer = real(1.0, transfer)
+        return np.asarray(one.time(unit, transfer) - other.time(unit, transfer))
+
+    with jax.enable_x64(True):
+        grid = np.geomspace(1e-9, 1e12, 2101)
+        ahead = np.sign(lead(grid))
+        turns = np.flatnonzero(ahead[1:] * ahead[:-1] < 0)
+        if not turns.size:
+            return float("inf")
+        ends = grid[turns[0] : turns[0] + 2]
+        return float(brentq(lambda transfer: float(lead(transfer)), *ends, xtol=1e-15, rtol=1e-12))

@@ -40,6 +40,11 @@ class Network:
                 self.held[target][block] = self.held[target].get(block, frozenset()) | contributions
                 self.ready[target][block] = max(self.ready[target].get(block, 0.0), end)
 
+    def wait(self, until):
+        """All devices begin what follows together, not before that moment."""
+        self.out_free = [max(free, until) for free in self.out_free]
+        self.in_free = [max(free, until) for free in self.in_free]
+
     def end(self):
         """When the last message has arrived."""
         return max(self.in_free)
@@ -147,6 +152,147 @@ def binomial_tree_all_reduce(size, devices, alpha, beta):
     _binomial_reduce(net, lambda _: size, [0])
     _binomial_broadcast(net, lambda _: size, [0])
     return _finish_all_reduce(net)
+
+
+def _in_order_tree(devices):
+    """Parent of each device and how deep it stands, in a tree whose in-order walk is 0, 1, 2, …
+
+    Counted from 1 the leaves are the odd numbers, the rest stands as high as it has factors of two.
+    """
+    parent, depth = {}, {}
+
+    def grow(low, high, above, level):
+        if low > high:
+            return
+        step = 1 << (high.bit_length() - 1)
+        while step * (high // step) < low:
+            step //= 2
+        root = step * (high // step)
+        parent[root - 1], depth[root - 1] = None if above is None else above - 1, level
+        grow(low, root - 1, root, level + 1)
+        grow(root + 1, high, root, level + 1)
+
+    grow(1, devices, None, 0)
+    return [parent[d] for d in range(devices)], [depth[d] for d in range(devices)]
+
+
+def _renamed(tree, names):
+    """The same tree with other devices in its places."""
+    parent, depth = tree
+    other, deep = [None] * len(names), [0] * len(names)
+    for place, name in enumerate(names):
+        above = parent[place]
+        other[name] = None if above is None else names[above]
+        deep[name] = depth[place]
+    return other, deep
+
+
+def _two_trees(devices):
+    """Two trees in which no device has children in both: mirrored for even N, shifted for odd."""
+    first = _in_order_tree(devices)
+    if devices % 2 == 0:
+        names = [devices - 1 - d for d in range(devices)]
+    else:
+        names = [(d + 1) % devices for d in range(devices)]
+    trees = [first, _renamed(first, names)]
+    inner = [{above for above in parent if above is not None} for parent, _ in trees]
+    assert not inner[0] & inner[1]
+    return trees
+
+
+def _two_slots(messages):
+    """Part messages so that in each slot a device sends at most one and gets at most one.
+
+    Senders and receivers are the two sides of a graph in which nobody has more than two edges: its
+    paths and cycles, all even, are walked with alternating slots.
+    """
+    slots, at = [None] * len(messages), {}
+    for place, (source, target, _) in enumerate(messages):
+        at.setdefault(("out", source), []).append(place)
+        at.setdefault(("in", target), []).append(place)
+    assert all(len(places) <= 2 for places in at.values())
+    # Paths first, from their ends; what is left are cycles, which may begin anywhere.
+    ends = [places[0] for places in at.values() if len(places) == 1]
+    for begin in ends + list(range(len(messages))):
+        todo = [(begin, 0)] if slots[begin] is None else []
+        while todo:
+            place, slot = todo.pop()
+            if slots[place] is not None:
+                assert slots[place] == slot
+                continue
+            slots[place] = slot
+            source, target, _ = messages[place]
+            for side in (("out", source), ("in", target)):
+                todo += [(other, 1 - slot) for other in at[side] if other != place]
+    return [[m for m, s in zip(messages, slots, strict=True) if s == slot] for slot in (0, 1)]
+
+
+def _piecewise_trees(size, devices, alpha, beta, trees, pieces):
+    """Reduce along the trees and broadcast back, in rounds of two slots that all devices keep."""
+    net = Network(devices, alpha, beta)
+    blocks = [(tree, piece) for tree in range(len(trees)) for piece in range(pieces)]
+    for device in range(devices):
+        for block in blocks:
+            net.put(device, block, {device})
+    share = size / len(blocks)
+    levels = max(max(depth) for _, depth in trees)
+    slots = 2 if devices > 2 else 1
+    clock = 0.0
+    for up in (True, False):
+        for number in range(levels + pieces - 1 if levels else 0):
+            messages = []
+            for tree, (parent, depth) in enumerate(trees):
+                for device in range(devices):
+                    if parent[device] is None:
+                        continue
+                    lag = levels - depth[device] if up else depth[device] - 1
+                    piece = number - lag
+                    if 0 <= piece < pieces:
+                        ends = (device, parent[device]) if up else (parent[device], device)
+                        messages.append((*ends, [(tree, piece)]))
+            for slot in _two_slots(messages)[:slots]:
+                net.round(slot, lambda _: share)
+                clock += alpha + beta * share
+                net.wait(clock)
+    return _finish_all_reduce(net)
+
+
+def binary_tree_all_reduce(size, devices, alpha, beta, pieces=1):
+    return _piecewise_trees(size, devices, alpha, beta, [_in_order_tree(devices)], pieces)
+
+
+def double_binary_tree_all_reduce(size, devices, alpha, beta, pieces=1):
+    return _piecewise_trees(size, devices, alpha, beta, _two_trees(devices), pieces)
+
+
+def scatter_all_gather_broadcast(size, devices, alpha, beta):
+    """Binomial scatter of N blocks from device 0, then a ring."""
+    net = Network(devices, alpha, beta)
+    for block in range(devices):
+        net.put(0, block, {0})
+    distance = 1
+    while distance < devices:
+        distance *= 2
+    distance //= 2
+    while distance >= 1:
+        messages = [
+            (d, d + distance, list(range(d + distance, min(d + 2 * distance, devices))))
+            for d in range(0, devices - distance, 2 * distance)
+        ]
+        net.round(messages, lambda _: size / devices)
+        distance //= 2
+    for step in range(devices - 1):
+        messages = [(d, (d + 1) % devices, [(d - step) % devices]) for d in range(devices)]
+        net.round(messages, lambda _: size / devices)
+    return _finish_all_gather(net)
+
+
+def shift_permute(size, devices, alpha, beta):
+    net = _gathering(devices, alpha, beta)
+    messages = [(d, (d + 1) % devices, [d]) for d in range(devices)] if devices > 1 else []
+    net.round(messages, lambda _: size / devices)
+    assert all((d - 1) % devices in held for d, held in enumerate(net.held))
+    return net.end()
 
 
 def binomial_tree_reduce(size, devices, alpha, beta):
@@ -261,11 +407,15 @@ SIMULATED = {
     ("all_reduce", "recursive_doubling"): recursive_doubling_all_reduce,
     ("all_reduce", "rabenseifner"): rabenseifner_all_reduce,
     ("all_reduce", "binomial_tree"): binomial_tree_all_reduce,
+    ("all_reduce", "binary_tree"): binary_tree_all_reduce,
+    ("all_reduce", "double_binary_tree"): double_binary_tree_all_reduce,
     ("all_gather", "ring"): ring_all_gather,
     ("all_gather", "bruck"): bruck_all_gather,
     ("reduce_scatter", "ring"): ring_reduce_scatter,
     ("all_to_all", "pairwise"): pairwise_all_to_all,
     ("all_to_all", "bruck"): bruck_all_to_all,
     ("broadcast", "binomial_tree"): binomial_tree_broadcast,
+    ("broadcast", "scatter_all_gather"): scatter_all_gather_broadcast,
     ("reduce", "binomial_tree"): binomial_tree_reduce,
+    ("permute", "shift"): shift_permute,
 }

@@ -123,6 +123,8 @@ PRECISE = {
     "all_to_all_time": lambda m, n, a, b, launch: launch + pairwise(m, n, a, b),
     "broadcast_time": lambda m, n, a, b, launch: launch + tree(m, n, a, b),
     "reduce_time": lambda m, n, a, b, launch: launch + tree(m, n, a, b),
+    "permute_time": lambda m, n, a, b, launch: launch + min(n - 1, mp.mpf(1)) * (a + b * m / n),
+    "compressed_beta": lambda b, c, coding: (b + coding * c) / c,
     "send_time": lambda m, a, b, launch: launch + a + b * m,
     "hierarchical_all_reduce_time": lambda m, n, a, b, launch: launch + ring_all_reduce(m, n, a, b),
     "envelope_time": lambda t, s: t,

@@ -1,137 +1,18 @@
-"""Contracts that any formula or model must keep, for ours and for yours.
+"""The contracts themselves, each read from the annotations of a formula or model."""
 
-    from scaleopt.testing import check_model
-    check_model(my_step_time)          # a formula, or an `equinox.Module` that gives seconds
-
-Everything is read from the annotations of `scaleopt.units`: which numbers are physically meaningful
-(the strategies here draw them), which dimension the result must have, and in which direction a
-time may move. A broken contract is an `AssertionError` that names the argument and the law.
-"""
-
-import dataclasses
-import inspect
-import math
 from collections.abc import Callable, Mapping
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
-import equinox as eqx
+import hypothesis
+import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-try:
-    import hypothesis
-    import hypothesis.strategies as st
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "scaleopt.testing draws its numbers with hypothesis; install it with "
-        "pip install 'scaleopt[test]'"
-    ) from error
+from scaleopt.testing.strategies import quantities
+from scaleopt.testing.subject import OutsideDomainError, Subject, subject
 
-Number = st.SearchStrategy[float]
-
-_RANGES = {
-    "s": (1e-9, 1e3),
-    "B": (1.0, 1e13),
-    "FLOP": (1e3, 1e20),
-    "FLOP/s": (1e6, 1e16),
-    "B/s": (1e6, 1e14),
-    "s/B": (1e-14, 1e-6),
-    "FLOP/B": (1e-3, 1e5),
-    "1/s": (1e-3, 1e7),
-    "USD/s": (1e-6, 1e2),
-}
-"""What a quantity of each unit is in reality, from a wire's latency to a day's work."""
-_TAGGED = {
-    "count": (1.0, 1e5),
-    "fraction": (0.01, 0.99),
-    "share": (0.01, 1.5),
-    "ratio": (1e-2, 1e5),
-}
 _EXAMPLES = 20
-
-
-@dataclasses.dataclass(frozen=True)
-class Subject:
-    """A formula or model as a function of named numbers with units."""
-
-    name: str
-    units: Mapping[str, tuple[str, str]]
-    """Unit and tag ("count", "fraction", "ratio" or "") of each argument."""
-    result_unit: str
-    counted: bool
-    """Whether the result's FLOP are counted from numbers without a unit."""
-    function: Callable[..., Any]
-
-    def __call__(self, numbers: Mapping[str, Any]) -> Any:
-        """The result for these numbers."""
-        return self.function(**numbers)
-
-
-def quantities(unit: str, tag: str = "", *, edges: bool = False) -> Number:
-    """Physically meaningful numbers of a unit, spread evenly over their orders of magnitude.
-
-    Args:
-        unit: such as "s", "B/s", "FLOP"; "1" with a tag.
-        tag: "count", "fraction" or "ratio" for numbers without a unit.
-        edges: whether to draw the ends of the domain too: no bytes, one device, a fraction of 0.
-    """
-    low, high = reality(unit, tag)
-    inner = st.floats(math.log(low), math.log(high)).map(math.exp)
-    if tag == "fraction":
-        inner = st.floats(low, high)
-    if not edges:
-        return inner
-    ends = {"count": [1.0, 2.0], "fraction": [0.0, 1.0], "share": [1.0], "ratio": [1.0]}.get(
-        tag, []
-    )
-    if unit in ("s", "B", "FLOP", "s/B"):
-        ends = [0.0]
-    return st.one_of(inner, st.sampled_from(ends)) if ends else inner
-
-
-def reality(unit: str, tag: str = "") -> tuple[float, float]:
-    """The least and the most that a quantity of this unit is in reality.
-
-    Args:
-        unit: such as "s", "B/s", "FLOP"; "1" with a tag.
-        tag: "count", "fraction", "share" or "ratio" for numbers without a unit.
-    """
-    return _TAGGED[tag] if unit == "1" else _RANGES[unit]
-
-
-def subject(model: Any) -> Subject:
-    """A formula, or a model whose fields and call arguments are the numbers, as a `Subject`.
-
-    Raises:
-        TypeError: an argument or result without a unit in its annotation.
-    """
-    if isinstance(model, eqx.Module):
-        kind = type(model)
-        hints = get_type_hints(kind, include_extras=True)
-        fields = {f.name: hints[f.name] for f in dataclasses.fields(kind)}
-        call = get_type_hints(kind.__call__, include_extras=True)
-        result = call.pop("return", None)
-        call = _numbers_of(kind.__call__, call)
-
-        def function(**numbers: Any) -> Any:
-            try:
-                built = kind(**{name: numbers[name] for name in fields})
-            except ValueError:
-                hypothesis.reject()  # the model itself says that this is outside its domain
-            return built(**{name: numbers[name] for name in call})  # pyright: ignore[reportCallIssue]
-
-        annotated = fields | call
-        name = kind.__name__
-    else:
-        annotated = get_type_hints(model, include_extras=True)
-        result = annotated.pop("return", None)
-        annotated = _numbers_of(model, annotated)
-        function, name = model, model.__name__
-    units = {argument: _unit(hint, f"{name}: {argument}") for argument, hint in annotated.items()}
-    unit, tag = _unit(result, f"{name}: its result")
-    return Subject(name, units, unit, tag == "counted", function)
 
 
 def check_model(model: Any, *, examples: int = _EXAMPLES) -> None:
@@ -150,6 +31,7 @@ def check_model(model: Any, *, examples: int = _EXAMPLES) -> None:
     check_gradients(of, examples)
     check_dimensions(of, examples)
     check_directions(of, examples)
+    check_limits(of, examples)
 
 
 def check_transformations(of: Subject, examples: int = _EXAMPLES) -> None:
@@ -248,24 +130,47 @@ def check_directions(of: Subject, examples: int = _EXAMPLES) -> None:
         _each(of, check, examples)
 
 
-def _numbers_of(function: Callable[..., Any], hints: Mapping[str, Any]) -> dict[str, Any]:
-    """The annotated arguments, and those without a default, which need an annotation."""
-    known = inspect.signature(function).parameters
-    return {
-        name: hint
-        for name, hint in hints.items()
-        if hasattr(hint, "__metadata__") or known[name].default is inspect.Parameter.empty
-    }
+def check_limits(of: Subject, examples: int = _EXAMPLES) -> None:
+    """A time is never negative; and at an end of the domain is what it approaches.
+
+    The ends are no latency, no bytes, no work, a fraction of 0 or 1. A count has none: half a
+    device does not exist, and a tree's levels are a staircase.
+    """
+    with jax.enable_x64(True):
+        value = jax.jit(lambda numbers: of(numbers))
+
+        def check(numbers: dict[str, float]) -> None:
+            usual = float(value(numbers))
+            assert of.result_unit != "s" or not usual < 0, (
+                f"{of.name}: the time is {usual} s, below 0, at {numbers}"
+            )
+            for name, (unit, tag) in of.units.items():
+                for end in _ends(unit, tag):
+                    # Near 1 only so far as digits go; near 0 beyond what any other term could be.
+                    shares = (1e-6, 1e-9, 0.0) if end else (1e-12, 1e-24, 0.0)
+                    near, nearer, there = (
+                        float(value(numbers | {name: end + share * (numbers[name] - end)}))
+                        for share in shares
+                    )
+                    if np.isinf(there):
+                        approached = abs(nearer) > abs(near)
+                    else:
+                        # A thousand times nearer leaves a root a thirtieth of what was missing.
+                        rounding = 1e-9 * (abs(there) + abs(usual))
+                        approached = abs(nearer - there) <= 0.1 * abs(near - there) + rounding
+                    assert approached or np.isnan(there), (
+                        f"{of.name}: towards {name} = {end} it goes to {nearer}, and there it is "
+                        f"{there}, at {numbers}"
+                    )
+
+        _each(of, check, examples)
 
 
-def _unit(hint: Any, what: str) -> tuple[str, str]:
-    """Unit and tag of an annotation; a number that may also be None has those of the number."""
-    either = [part for part in get_args(hint) if hasattr(part, "__metadata__")]
-    hint = either[0] if get_origin(hint) in (Union, UnionType) and either else hint
-    metadata = getattr(hint, "__metadata__", None)
-    if metadata is None:
-        raise TypeError(f"{what} has no unit; annotate it from scaleopt.units, such as Seconds")
-    return metadata[0], metadata[1] if len(metadata) > 1 else ""
+def _ends(unit: str, tag: str) -> tuple[float, ...]:
+    """Where the domain of a quantity ends at a value that a formula must have."""
+    if tag == "fraction":
+        return 0.0, 1.0
+    return (0.0,) if unit in ("s", "B", "FLOP", "s/B") else ()
 
 
 def _factor(unit: str, size: Mapping[str, float]) -> float:
@@ -285,6 +190,13 @@ def _each(of: Subject, check: Callable[[Any], None], examples: int, *, edges: bo
 
 def _run(strategy: st.SearchStrategy[Any], check: Callable[[Any], None], examples: int) -> None:
     """The check on so many draws, the same ones each time, the simplest failing one reported."""
+
+    def within(drawn: Any) -> None:
+        try:
+            check(drawn)
+        except OutsideDomainError:
+            hypothesis.reject()
+
     quiet = hypothesis.settings(
         max_examples=examples,
         deadline=None,
@@ -296,4 +208,4 @@ def _run(strategy: st.SearchStrategy[Any], check: Callable[[Any], None], example
             hypothesis.HealthCheck.filter_too_much,
         ],
     )
-    quiet(hypothesis.given(strategy)(check))()
+    quiet(hypothesis.given(strategy)(within))()
