@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import rational
 
 import scaleopt as so
 
@@ -17,16 +18,58 @@ devices = st.integers(1, 4096)
 percent = st.integers(0, 100).map(lambda n: Fraction(n, 100))
 
 
-@given(devices, percent)
-def test_amdahl_is_exact(n, p):
-    exact = 1 / ((1 - p) + p / n)
-    assert float(so.amdahl_speedup(n, float(p))) == pytest.approx(float(exact), rel=SINGLE)
+growths = st.integers(1, 200).map(lambda n: Fraction(n, 4))
+small = st.integers(0, 100).map(lambda n: Fraction(n, 1000))
 
 
-@given(devices, percent)
-def test_gustafson_is_exact(n, p):
-    exact = (1 - p) + p * n
-    assert float(so.gustafson_speedup(n, float(p))) == pytest.approx(float(exact), rel=SINGLE)
+@pytest.mark.parametrize(
+    ("formula", "law"),
+    [
+        (so.amdahl_speedup, rational.amdahl),
+        (so.gustafson_speedup, rational.gustafson),
+        (so.gustafson_fraction, rational.gustafson_fraction),
+        (so.amdahl_fraction, rational.amdahl_fraction),
+    ],
+    ids=lambda part: part.__name__,
+)
+@given(n=devices, p=percent)
+def test_a_law_is_exact(formula, law, n, p):
+    assert float(formula(n, float(p))) == pytest.approx(float(law(n, p)), rel=SINGLE)
+
+
+@given(devices, percent, growths)
+def test_sun_ni_is_exact(n, p, growth):
+    exact = rational.sun_ni(n, p, growth)
+    found = so.sun_ni_speedup(n, float(p), float(growth))
+    assert float(found) == pytest.approx(float(exact), rel=SINGLE)
+
+
+@given(st.integers(2, 4096), percent)
+def test_karp_flatt_is_exact(n, p):
+    with jax.enable_x64(True):
+        found = so.karp_flatt(float(rational.amdahl(n, p)), n)
+    assert float(found) == pytest.approx(float(rational.karp_flatt(n, p)), rel=1e-9, abs=1e-12)
+
+
+@given(devices, small, small)
+def test_usl_is_exact(n, contention, coherency):
+    exact = rational.usl(n, 90, contention, coherency)
+    found = so.usl_throughput(n, 90, float(contention), float(coherency))
+    assert float(found) == pytest.approx(float(exact), rel=SINGLE)
+
+
+@given(st.floats(0, 0.5), st.floats(1e-6, 0.1))
+def test_past_its_peak_the_throughput_of_usl_falls(contention, coherency):
+    """Falls at once, and towards λ/(κ N): twice as far out it is half as much."""
+    peak = float(so.usl_peak_devices(contention, coherency))
+    most = float(so.usl_peak_throughput(1.0, contention, coherency))
+    times = [float(so.usl_throughput(peak * k, 1.0, contention, coherency)) for k in (1, 2, 1e3)]
+    assert most == pytest.approx(times[0], rel=SINGLE)
+    assert times[1] < times[0]
+    with jax.enable_x64(True):
+        far = 1e6 * (1 + contention) / coherency
+        ends = [float(so.usl_throughput(n, 1.0, contention, coherency)) for n in (far, 2 * far)]
+    assert ends[0] / ends[1] == pytest.approx(2, rel=1e-4)
 
 
 @given(st.integers(2, 512), st.floats(0.01, 0.99))

@@ -179,12 +179,12 @@ def _in_order_tree(devices):
 def _renamed(tree, names):
     """The same tree with other devices in its places."""
     parent, depth = tree
-    other, deep = [None] * len(names), [0] * len(names)
+    other, deep = {}, {}
     for place, name in enumerate(names):
         above = parent[place]
         other[name] = None if above is None else names[above]
         deep[name] = depth[place]
-    return other, deep
+    return tuple([places[d] for d in range(len(names))] for places in (other, deep))
 
 
 def _two_trees(devices):
@@ -206,7 +206,7 @@ def _two_slots(messages):
     Senders and receivers are the two sides of a graph in which nobody has more than two edges: its
     paths and cycles, all even, are walked with alternating slots.
     """
-    slots, at = [None] * len(messages), {}
+    slots, at = {}, {}
     for place, (source, target, _) in enumerate(messages):
         at.setdefault(("out", source), []).append(place)
         at.setdefault(("in", target), []).append(place)
@@ -214,17 +214,17 @@ def _two_slots(messages):
     # Paths first, from their ends; what is left are cycles, which may begin anywhere.
     ends = [places[0] for places in at.values() if len(places) == 1]
     for begin in ends + list(range(len(messages))):
-        todo = [(begin, 0)] if slots[begin] is None else []
+        todo = [(begin, 0)] if begin not in slots else []
         while todo:
             place, slot = todo.pop()
-            if slots[place] is not None:
+            if place in slots:
                 assert slots[place] == slot
                 continue
             slots[place] = slot
             source, target, _ = messages[place]
             for side in (("out", source), ("in", target)):
                 todo += [(other, 1 - slot) for other in at[side] if other != place]
-    return [[m for m, s in zip(messages, slots, strict=True) if s == slot] for slot in (0, 1)]
+    return [[m for place, m in enumerate(messages) if slots[place] == slot] for slot in (0, 1)]
 
 
 def _piecewise_trees(size, devices, alpha, beta, trees, pieces):
