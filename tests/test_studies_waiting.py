@@ -16,7 +16,8 @@ def test_slowest_of_many():
         4.478, rel=PRINTED
     )
     assert slowest_of_many.exact(17) == pytest.approx(slowest_of_many.exact(4096) / 2, rel=0.02)
-    optima = dict(slowest_of_many.optima().to_numpy().tolist())
+    found = slowest_of_many.optima()
+    optima = dict(zip(found["spread"].tolist(), found["N*"].tolist(), strict=True))
     assert optima[0.0] == pytest.approx(995.992, rel=1e-6)
     assert optima[0.05] == pytest.approx(1068.16, rel=1e-5)
 
