@@ -5,10 +5,14 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from oracles.precise import PRECISE
-from test_contracts import FORMULAS
+from test_contracts import FORMULAS, MODELS
 
-from scaleopt.testing import reality, subject
+from scaleopt.models.collectives import collective_time
+from scaleopt.models.schedules import ALGORITHMS
+from scaleopt.testing import quantities, reality, subject
 
 # ⌈log₂ N⌉ is a staircase: flat where it has a derivative, and N = 1 is the edge of a stair.
 DRAWS = 12
@@ -16,7 +20,7 @@ STAIRCASES = {"broadcast_time", "reduce_time"}
 
 
 def test_every_formula_has_an_oracle():
-    assert {formula.__name__ for formula in FORMULAS} == set(PRECISE)
+    assert {subject(formula).name for formula in FORMULAS + MODELS} == set(PRECISE)
 
 
 def draws(of):
@@ -31,7 +35,7 @@ def typical(random, unit, tag):
     return float(np.float32(np.exp(random.uniform(np.log(low), np.log(high)))))
 
 
-@pytest.mark.parametrize("formula", FORMULAS, ids=lambda formula: formula.__name__)
+@pytest.mark.parametrize("formula", FORMULAS + MODELS, ids=lambda formula: subject(formula).name)
 def test_formula_is_precise(formula):
     of = subject(formula)
     derive = jax.jit(jax.value_and_grad(lambda numbers: jnp.sum(of(numbers))))
@@ -48,6 +52,26 @@ def test_formula_is_precise(formula):
             for name, slope in slopes.items():
                 error = abs(mp.mpf(float(found[name])) - slope)
                 assert error <= tolerance * abs(slope) + 10 * room / numbers[name], (name, numbers)
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm"), [(c, name) for c in ALGORITHMS for name in ALGORITHMS[c]]
+)
+@given(
+    size=quantities("B", edges=True),
+    devices=st.integers(1, 100_000),
+    alpha=quantities("s", edges=True),
+    beta=quantities("s/B", edges=True),
+)
+def test_an_algorithm_is_as_precise_in_single_precision(collective, algorithm, **numbers):
+    numbers = {name: float(np.float32(number)) for name, number in numbers.items()}
+    single, double = (timed(collective, algorithm, x64, **numbers) for x64 in (False, True))
+    assert single == pytest.approx(double, rel=1e-5, abs=0)
+
+
+def timed(collective, algorithm, x64, size, devices, alpha, beta):
+    with jax.enable_x64(x64):
+        return float(collective_time(collective, algorithm, size, devices, alpha, beta, 0.0))
 
 
 def in_fifty_digits(of, numbers):

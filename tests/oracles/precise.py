@@ -81,7 +81,16 @@ def slowest(t, sigma, n):
     return t + sigma * t * normal_quantile(1 - above)
 
 
+def step(rate, a, b, serial, launch, reached, overlap, k, uneven, sigma, n, w, m):
+    """The step, its compute as FLOP of the busiest device over its rate."""
+    mean = w / n / (rate * reached)
+    busiest = mean + uneven * mean * min(n - 1, mp.mpf(1))
+    exposed = launch + ring_all_reduce(m, n, a, b) - overlap * mean / k
+    return serial + slowest(busiest, sigma, n) + max(exposed, mp.mpf(0))
+
+
 PRECISE = {
+    "StepTime": step,
     "amdahl_speedup": amdahl,
     "amdahl_limit": lambda p: 1 / (1 - p),
     "gustafson_speedup": gustafson,
