@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 
+from scaleopt.data.steadiness import unsteady
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
 from scaleopt.planning.choice import DeviceChoice
@@ -70,6 +71,7 @@ def _about_rows(fit: Fit[StepTime], context: dict[str, Any]) -> list[str]:
                 f"the machine was busy: in {100 * busy:.0f} % of the rows others used more than "
                 f"{_BUSY_CORES} cores; measure again in quiet"
             )
+    said += unsteady(fit.rows)
     low, high = _CREDIBLE_EFFICIENCY
     efficiency = float(fit.model.compute_efficiency)
     if "compute_efficiency" in fit.names and not low < efficiency < high:
