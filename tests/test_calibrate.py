@@ -188,3 +188,26 @@ def test_a_table_of_other_kinds_is_refused():
         ValueError, match=r"no row of kind matmul, all_reduce, step .* found: stream"
     ):
         so.calibrate(table)
+
+
+def test_rows_that_the_model_is_not_about_have_no_say():
+    """Products that memory limits or of another type, and steps that were not waited for."""
+    table = simulated.table(3)
+    table = table.assign(dtype="float32", method="single", moved_bytes=np.nan)
+    matmul = {"op": "matmul", "devices": 1, "flops": 1e12, "method": "single", "time_s": 1.0}
+    strange = pd.DataFrame(
+        [
+            matmul | {"dtype": "float32", "moved_bytes": 1e9},
+            matmul | {"dtype": "bfloat16"},
+            matmul | {"op": "step", "dtype": "float32", "method": "chain 8", "size_bytes": 1e6},
+        ]
+        * 50
+    )
+    alone, beside = (
+        so.calibrate(table),
+        so.calibrate(pd.concat([table, strange], ignore_index=True)),
+    )
+    assert beside.model.rate == pytest.approx(alone.model.rate, rel=1e-6)
+    assert beside.model.serial_time == pytest.approx(alone.model.serial_time, rel=1e-6)
+    assert any("100 of the matmul rows are not used" in note for note in beside.notes)
+    assert any("50 of the step rows are not used" in note for note in beside.notes)

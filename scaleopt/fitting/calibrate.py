@@ -32,6 +32,10 @@ KINDS = ("matmul", "all_reduce", "step")
 """The kinds of rows that a step model explains."""
 
 _NEEDED = {"matmul": ("flops",), "all_reduce": ("size_bytes",), "step": ("flops",)}
+_WHY = {
+    "matmul": ": memory limits them, or they are of another type than the steps",
+    "step": ": they were not waited for one by one",
+}
 _FAINT = 0.01
 _NEGLIGIBLE = 1e-30
 _PLACES = {
@@ -98,7 +102,7 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
             f"calibrate takes a table, not {type(table).__name__}; "
             "give read_measurements(path).table"
         )
-    rows = table[table["op"].isin(KINDS)].copy() if "op" in table else table
+    rows = table[_explained(table)].copy() if "op" in table else table
     if "op" in table and rows.empty:
         found = ", ".join(sorted(map(str, table["op"].unique())))
         raise ValueError(f"no row of kind {', '.join(KINDS)} to calibrate from; found: {found}")
@@ -109,8 +113,10 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
 
     columns = _columns(rows)
     fixed, notes = _merged(rows)
-    left_out = table.loc[~table["op"].isin(KINDS), "op"].value_counts()
-    notes += [f"{count} rows of kind {op} are not used." for op, count in left_out.items()]
+    left_out = table.drop(index=rows.index)["op"].value_counts()
+    for op, count in left_out.items():
+        of_kind = f"{count} of the {op} rows" if op in KINDS else f"{count} rows of kind {op}"
+        notes.append(f"{of_kind} are not used{_WHY.get(str(op), '')}.")
     start = _start(columns, rows["time_s"].to_numpy(float), fixed)
     parameters = free_parameters(StepTime(**(_PLACES | fixed)), tuple(fixed))
     return estimate(
@@ -122,6 +128,26 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
         notes=tuple(notes),
         remedy=_remedy,
     )
+
+
+def _explained(table: pd.DataFrame) -> pd.Series:
+    """Which rows the model is about.
+
+    Not products that memory limits or of another type than the steps', which have rates of their
+    own, nor steps that were not waited for one by one, in which host work hides.
+    """
+    op = table["op"]
+    used = op.isin(KINDS)
+    if "moved_bytes" in table:
+        used &= ~((op == "matmul") & table["moved_bytes"].notna())
+    if "dtype" in table:
+        dtype = table["dtype"]
+        of_steps = set(dtype[op == "step"].dropna())
+        other = dtype.notna() & ~dtype.isin(of_steps)
+        used &= ~((op == "matmul") & other & bool(of_steps))
+    if "method" in table:
+        used &= ~((op == "step") & table["method"].fillna("").str.startswith("chain"))
+    return used
 
 
 def check_rows_of(rows: pd.DataFrame, names: list[str]) -> None:
