@@ -1,5 +1,6 @@
 from . import testing as testing
 from . import units as units
+from .data.join import join_measurements as join_measurements
 from .data.measurements import MeasurementError as MeasurementError
 from .data.measurements import Measurements as Measurements
 from .data.measurements import MeasurementWriter as MeasurementWriter

@@ -87,7 +87,12 @@ def run(
 
 @app.command()
 def fit(
-    table: Annotated[Path, typer.Argument(help="A table that scaleopt probe wrote.")],
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TABLE...", help="Tables that scaleopt probe wrote, on one machine."
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="A folder for report, figure and result; must not exist."),
@@ -96,14 +101,25 @@ def fit(
     size: Size = None,
     max_devices: Most = None,
     level: Level = 0.95,
+    across: Annotated[
+        bool, typer.Option("--across", help="Join tables that were not measured alike.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a table of measurements, and say how many devices are best."""
+    """Fit tables of measurements, and say how many devices are best."""
+    from scaleopt.data.join import join_measurements
+    from scaleopt.data.measurements import MeasurementError
+
     _stop_at_once("Stopped. Nothing was changed.")
     workload = _workload(flops, size)
-    measured = _read(table)  # before a folder is made that a wrong table would leave empty
+    # All before a folder is made that a wrong table would leave empty.
+    runs = [_read(table) for table in tables]
+    try:
+        measured = join_measurements(runs, across=across)
+    except MeasurementError as error:
+        _refuse(str(error))
     folder = None if out is None else _made(out)
-    _conclude(table, measured, folder, workload, max_devices, level, as_json)
+    _conclude(tables[0], measured, folder, workload, max_devices, level, as_json)
 
 
 def _stop_at_once(message: str) -> None:

@@ -136,6 +136,18 @@ def test_a_cut_table_is_fitted_with_a_word(table):
     assert "the last line was cut off" in done.stderr
 
 
+def test_tables_measured_alike_are_fitted_together(table, tmp_path):
+    more, other = tmp_path / "more.csv", tmp_path / "other.csv"
+    so.write_measurements(more, simulated.table(1), CONTEXT | {"date": "another"})
+    so.write_measurements(other, simulated.table(1), CONTEXT | {"platform": "cpu"})
+    assert call("fit", table, more).exit_code == 0
+    refused = call("fit", table, other)
+    assert refused.exit_code == 3
+    assert "platform is gpu and cpu" in refused.stderr
+    joined = call("fit", table, other, "--across")
+    assert "joined though not alike: table 2: platform is gpu and cpu" in joined.stdout
+
+
 def test_folders_that_cannot_be_used_are_refused(table, tmp_path):
     for arguments in (["run", "--quick"], ["fit", table]):
         there = call(*arguments, "--out", tmp_path)

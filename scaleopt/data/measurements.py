@@ -41,28 +41,36 @@ class Measurements(NamedTuple):
 
 
 class MeasurementWriter:
-    """Appends rows to a new table, each handed to the operating system before the next is measured.
+    """Appends rows to a table, each handed to the operating system before the next is measured.
 
     Args:
         path: the file to create; one that exists is refused, so nothing measured is lost.
         context: what was true of the whole run; must be expressible as JSON.
+        resume: whether the file is one to go on with: its rows stay, a line that was cut off is
+            taken out, and `context` is not written.
 
     Raises:
-        FileExistsError: the file is there already.
+        FileExistsError: the file is there already, and is not to be gone on with.
+        FileNotFoundError: there is none to go on with.
     """
 
-    def __init__(self, path: str | Path, context: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: str | Path, context: Mapping[str, Any], *, resume: bool = False
+    ) -> None:
         self.path = Path(path)
         self.rows = 0
+        if resume:
+            _cut_last_line(self.path)
         try:
-            self._file = self.path.open("x", encoding="utf-8", newline="")
+            self._file = self.path.open("a" if resume else "x", encoding="utf-8", newline="")
         except FileExistsError:
-            remedy = "choose another --out, or move the file away"
+            remedy = "choose another --out, move the file away, or go on with it by --resume"
             raise FileExistsError(f"{path} exists and is not overwritten; {remedy}") from None
         self._csv = csv.DictWriter(self._file, NAMES, lineterminator="\n")
-        self._file.write(_first_line(context))
-        self._csv.writeheader()
-        self._file.flush()
+        if not resume:
+            self._file.write(_first_line(context))
+            self._csv.writeheader()
+            self._file.flush()
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write one row and flush it.
@@ -145,6 +153,13 @@ def read_measurements(path: str | Path) -> Measurements:
     if table.empty:
         raise MeasurementError(f"{path}: the table has no rows; {_MEASURE_AGAIN}")
     return Measurements(table, context)
+
+
+def _cut_last_line(path: Path) -> None:
+    """Take out a last line that does not end, as an interrupted run leaves it."""
+    with path.open("rb+") as file:
+        whole = file.read()
+        file.truncate(whole.rfind(b"\n") + 1)
 
 
 _MEASURE_AGAIN = "measure again with 'scaleopt probe'"

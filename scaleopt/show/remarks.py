@@ -64,6 +64,7 @@ def _about_rows(fit: Fit[StepTime], context: dict[str, Any]) -> list[str]:
             f"oversubscribed: more CPU devices than the {cores} physical cores; the model knows "
             "nothing of cores, so believe no gain beyond them"
         )
+    said += [f"joined though not alike: {what}" for what in context.get("joined_across", [])]
     if "foreign_load" in fit.rows:
         busy = float((fit.rows["foreign_load"] > _BUSY_CORES).mean())
         if busy > _BUSY_SHARE:
