@@ -37,6 +37,8 @@ Fraction = Annotated[Scalar, "1", "fraction"]
 """A share between 0 and 1."""
 Share = Annotated[Scalar, "1", "share"]
 """How much of a reference is reached: 1 is all of it, and a measured one may come out above."""
+Excess = Annotated[Scalar, "1", "excess"]
+"""By how much something exceeds a mean, as a share of it: 0 where it does not."""
 Ratio = Annotated[Scalar, "1", "ratio"]
 """A positive number without a unit: a speed-up, an efficiency."""
 

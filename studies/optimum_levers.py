@@ -13,7 +13,8 @@ Finding: at 256 devices the step is bound by bandwidth (W/(N r) is 39 ms, 2βM 8
 bandwidth helps: nodes take it from 121 to 55 ms, free compression to 62, twice the bandwidth or
 compression that costs 10 ps/B to 81, overlap to 102. N* is set by latency, and those hardly move it
 (from 996 to 998 or 999): halving α takes it to 1409, nodes to 2817, since only every eighth hop is
-slow, and two trees to 16 670. Overlap lowers it, to 701: what is hidden need not be shortened.
+slow, and two trees to the foot of their next level, just below 16 384, though at 256 devices they
+are slower than the ring (126 ms). Overlap lowers it, to 701: what is hidden need not be shortened.
 Bandwidth pays at the devices one has, latency in how many one can use.
 """
 
@@ -47,7 +48,8 @@ def by_nodes(devices: Array, flops: float, size: float) -> Array:
     """The all-reduce by levels: inside nodes of eight, then across."""
     inside = jnp.minimum(devices, NODE)
     parts = jnp.stack([inside, devices / inside], axis=-1)
-    alpha, beta = jnp.array([INSIDE_ALPHA, 5e-6]), jnp.array([INSIDE_BETA, 1 / 25e9])
+    alpha = jnp.array([INSIDE_ALPHA, float(STEP.alpha)])
+    beta = jnp.array([INSIDE_BETA, float(STEP.beta)])
     reduced = so.hierarchical_all_reduce_time(size, parts, alpha, beta)
     return jnp.asarray(STEP(devices, flops, size, all_reduce=reduced))
 

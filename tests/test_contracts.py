@@ -12,7 +12,7 @@ import scaleopt as so
 from scaleopt.models.collectives import collective_time
 from scaleopt.models.schedules import ALGORITHMS
 from scaleopt.testing import check_model, subject
-from scaleopt.units import Bytes, Count, Seconds, SecondsPerByte
+from scaleopt.units import Bytes, Count, Excess, Seconds, SecondsPerByte
 
 FORMULAS = [
     getattr(so, name)
@@ -47,10 +47,27 @@ def test_a_wrong_dimension_is_named():
 
 def test_a_wrong_direction_is_named():
     def transfer(alpha: Seconds, hidden: Seconds) -> Seconds:
-        return jnp.asarray(alpha) ** 2 / (alpha + hidden)
+        both = jnp.asarray(alpha) + hidden
+        return jnp.asarray(alpha) ** 2 / jnp.where(both > 0, both, 1.0)
 
     with pytest.raises(AssertionError, match=r"transfer: the time goes from .* when hidden is"):
         check_model(transfer)
+
+
+def test_a_time_that_is_not_a_number_is_named():
+    def transfer(size: Bytes, alpha: Seconds, beta: SecondsPerByte) -> Seconds:
+        return jnp.asarray(alpha) + beta * jnp.asarray(size) * size / size
+
+    with pytest.raises(AssertionError, match="transfer: the time is not a number"):
+        check_model(transfer)
+
+
+def test_a_time_that_falls_with_an_excess_is_named():
+    def waiting(time: Seconds, spread: Excess) -> Seconds:
+        return jnp.asarray(time) * jnp.exp(-jnp.asarray(spread))
+
+    with pytest.raises(AssertionError, match=r"waiting: the time goes from .* when spread is"):
+        check_model(waiting)
 
 
 def test_a_time_that_jumps_at_the_end_of_its_domain_is_named():

@@ -105,9 +105,13 @@ STEP = so.StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167, l
 
 @given(devices, st.floats(1e9, 1e16), st.floats(0, 1e11), st.floats(0, 1))
 def test_terms_add_up_to_the_step(n, flops, size, overlap):
-    step = so.StepTime(120e12, 8e-6, 1 / 25e9, 0.0167, 1e-5, 0.5, overlap)
+    step = so.StepTime(120e12, 8e-6, 1 / 25e9, 0.0167, 1e-5, 0.5, overlap, 4.0, 0.3, 0.1)
     terms = step.terms(n, flops, size)
-    assert float(terms.serial + terms.compute + terms.communication) == float(step(n, flops, size))
+    whole = float(step(n, flops, size))
+    assert float(terms.total) == whole
+    parts = [float(part) for part in jax.tree.leaves(terms)]
+    assert len(parts) == 6
+    assert sum(parts) == pytest.approx(whole, rel=1e-6)  # six numbers of seven digits
 
 
 def test_step_is_its_equation():

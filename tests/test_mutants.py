@@ -1,5 +1,7 @@
 """Formulas with a planted fault: the contracts and the oracles must find every one."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from scaleopt.units import (
     Bytes,
     BytesPerSecond,
     Count,
+    Excess,
     FlopsPerByte,
     FlopsPerSecond,
     Fraction,
@@ -83,6 +86,18 @@ def cut_gradient(size: Bytes, alpha: Seconds, beta: SecondsPerByte) -> Seconds:
     return alpha + jax.lax.stop_gradient(beta * jnp.asarray(size))
 
 
+def counted_levels(size: Bytes, devices: Count, alpha: Seconds, beta: SecondsPerByte) -> Seconds:
+    return jnp.log2(jnp.asarray(devices) + 1) * (alpha + beta * jnp.asarray(size))
+
+
+def spread_for_all(mean_time: Seconds, spread: Excess, devices: Count) -> Seconds:
+    return jnp.asarray(mean_time) * (1 + jnp.asarray(spread) * jnp.sqrt(jnp.asarray(devices)))
+
+
+def permuted_whole(size: Bytes, devices: Count, alpha: Seconds, beta: SecondsPerByte) -> Seconds:
+    return alpha + beta * jnp.asarray(size) + 0 * jnp.asarray(devices)
+
+
 def python_branch(size: Bytes, alpha: Seconds, beta: SecondsPerByte) -> Seconds:
     return alpha + beta * size if float(np.asarray(size)) > 0 else real(alpha)[0]
 
@@ -103,6 +118,9 @@ MUTANTS = [
     (negative_latency, "send_time"),
     (cut_gradient, "send_time"),
     (python_branch, "send_time"),
+    (counted_levels, "broadcast_time"),
+    (spread_for_all, "slowest_time"),
+    (permuted_whole, "permute_time"),
 ]
 
 
@@ -117,12 +135,12 @@ def differs_from_oracle(mutant, name):
         "s/B": 4e-11,
         "FLOP/B": 30.0,
     }
-    tagged = {"count": 8.0, "fraction": 0.9, "ratio": 6.0}
+    tagged = {"count": 8.0, "fraction": 0.9, "ratio": 6.0, "excess": 0.1}
     numbers = {
         argument: tagged[tag] if tag else typical[unit]
         for argument, (unit, tag) in subject(mutant).units.items()
     }
-    launch = [0.0] if name.endswith("_time") else []
+    launch = [0.0] if "launch" in inspect.signature(getattr(so, name)).parameters else []
     exact = float(PRECISE[name](*numbers.values(), *launch))
     return not np.isclose(float(mutant(**numbers)), exact, rtol=1e-4)
 

@@ -30,8 +30,9 @@ def random_machines(seed=0):
 def seconds(step, devices, flops, size):
     """The step model written out once more, in NumPy."""
     compute = flops / (step.rate * step.compute_efficiency) / devices
-    reduce = step.launch + 2 * (devices - 1) * (step.alpha + step.beta * size / devices)
-    return step.serial_time + compute + np.maximum(reduce - step.overlap * compute, 0)
+    reduce = 2 * (devices - 1) * (step.alpha + step.beta * size / devices)
+    exposed = np.maximum(reduce - step.overlap * compute, 0)
+    return step.serial_time + step.launch + compute + exposed
 
 
 def test_whole_best_is_that_of_brute_force_on_random_machines():

@@ -1,6 +1,9 @@
 """Every study says its question, command and finding, and has its figure beside it."""
 
 import ast
+import importlib
+import inspect
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -25,3 +28,11 @@ def test_a_study_runs_as_its_command_says():
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "How fast can" in done.stdout
     assert "90.99" in done.stdout
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_a_study_draws_its_figure(path):
+    study = importlib.import_module(path.stem)
+    if inspect.signature(study.draw).parameters:
+        pytest.skip("its figure is of a simulation or a measurement that takes minutes")
+    study.draw().savefig(io.BytesIO())

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-_NEUTRAL_AT_ONE = ("fraction", "share", "count")
+_NEUTRAL_AT_ONE = ("fraction", "share")
 
 
 class Coordinate(enum.IntEnum):
@@ -108,8 +108,9 @@ class Parameters(eqx.Module):
 def free_parameters(model: Any, fixed: tuple[str, ...] = ()) -> Parameters:
     """The free numbers of a model: each of its positive floats that is not named as fixed.
 
-    A number that is 0 is a term left out and stays 0, and so does a fraction, share or count at 1:
-    no logarithm moves the one, and the other is neutral. Integers are counts and stay too.
+    A number that is 0 is a term left out and stays 0, and so does a fraction or share at 1: no
+    logarithm moves the one, and the other is neutral. Counts are known and stay too: integers, and
+    what is annotated as one.
 
     Args:
         model: a callable pytree.
@@ -130,7 +131,7 @@ def free_parameters(model: Any, fixed: tuple[str, ...] = ()) -> Parameters:
         known.append(name)
         if not (isinstance(leaf, np.ndarray) and leaf.dtype == np.float64) or name in fixed:
             continue
-        if np.all(leaf == 0) or (tag in _NEUTRAL_AT_ONE and np.all(leaf == 1)):
+        if tag == "count" or np.all(leaf == 0) or (tag in _NEUTRAL_AT_ONE and np.all(leaf == 1)):
             continue
         if not np.all((leaf > 0) & (leaf < (1 if is_fraction else np.inf))):
             domain = "strictly between 0 and 1" if is_fraction else "positive and finite"

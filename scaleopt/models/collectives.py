@@ -12,7 +12,7 @@ from typing import Literal
 
 from jax import Array
 
-from scaleopt.models.schedules import ALGORITHMS, Pipeline
+from scaleopt.models.schedules import Pipeline, algorithms
 from scaleopt.units import Bytes, Count, Scalar, Seconds, SecondsPerByte, real
 
 AllReduceAlgorithm = Literal[
@@ -42,7 +42,7 @@ def collective_time(
     pieces: Scalar | None = None,
 ) -> Array:
     """Seconds of a collective by an algorithm, all arguments as in the function of its name."""
-    known = ALGORITHMS[collective]
+    known = algorithms(collective)
     if algorithm not in known:
         raise ValueError(
             f"algorithm={algorithm!r} is not known for {collective}; use one of {', '.join(known)}"
@@ -55,6 +55,8 @@ def collective_time(
                 f"pieces={pieces} was given, and {algorithm} sends whole shares; leave it out, or "
                 "choose binary_tree or double_binary_tree"
             )
+        if isinstance(pieces, (int, float)) and pieces < 1:
+            raise ValueError(f"pieces={pieces}; an array is cut into 1 or more")
         schedule = schedule.cut(*real(pieces))
     return launch + schedule.time(alpha, beta * size)
 
@@ -96,7 +98,7 @@ def all_reduce_time(
         T [s].
 
     Raises:
-        ValueError: an algorithm that is not known, or pieces for one that has none.
+        ValueError: an algorithm that is not known, pieces for one that has none, or below 1.
 
     >>> round(float(all_reduce_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
     70.112

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import ndtri
 
-from scaleopt.units import Count, Fraction, Ratio, Seconds, real
+from scaleopt.units import Count, Excess, Seconds, real
 
 _TAIL = 0.06145948356688517  # e^−γ − 1/2: the normal's largest of N is exceeded by e^−γ/N as N → ∞
 _BEND = (12.69, -1.56, 0.85)
 
 
-def load_imbalance(tasks: Count, devices: Count) -> Ratio:
+def load_imbalance(tasks: Count, devices: Count) -> Excess:
     """By how much the busiest device's work exceeds the mean, where equal tasks are dealt out.
 
     λ = ⌈K/N⌉ N/K − 1
@@ -33,10 +33,11 @@ def load_imbalance(tasks: Count, devices: Count) -> Ratio:
     massively parallel systems", Euro-Par 2007, for the measure.
     """
     tasks, devices = real(tasks, devices)
-    return jnp.ceil(tasks / devices) * devices / tasks - 1
+    # The difference first: both are whole where tasks and devices are, and no digit is lost.
+    return (jnp.ceil(tasks / devices) * devices - tasks) / tasks
 
 
-def slowest_time(mean_time: Seconds, spread: Fraction, devices: Count) -> Seconds:
+def slowest_time(mean_time: Seconds, spread: Excess, devices: Count) -> Seconds:
     """The expected time of the slowest of N devices whose times vary about the same mean.
 
     T = t (1 + σ m(N)),  m(N) = −Φ⁻¹(c(N)/N)

@@ -195,3 +195,15 @@ ALGORITHMS: dict[str, dict[str, Callable[[Array], Schedule | Pipeline]]] = {
     "permute": {"shift": shift},
 }
 """The algorithms of each collective; the first is the one that is used unless another is named."""
+
+
+def algorithms(collective: str) -> dict[str, Callable[[Array], Schedule | Pipeline]]:
+    """The algorithms of a collective by their names.
+
+    Raises:
+        ValueError: a collective that is not known.
+    """
+    if collective not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise ValueError(f"collective={collective!r} is not known; use one of {known}")
+    return ALGORITHMS[collective]

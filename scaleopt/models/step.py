@@ -1,6 +1,6 @@
 """One training step on N devices: what stays, what divides, and what it costs to divide.
 
-T(N) = serial time + W / (N r) + waiting for the slowest + exposed all-reduce of M bytes
+T(N) = serial time + launch + W / (N r) + waiting for the slowest + exposed all-reduce of M bytes
 
 The serial part is a time, not a fraction: it stays the same when the work grows. With the work
 fixed that is Amdahl's law, with the work growing as N Gustafson's; a model, two questions.
@@ -14,6 +14,7 @@ from scaleopt.models.imbalance import largest_of
 from scaleopt.units import (
     Bytes,
     Count,
+    Excess,
     Flops,
     FlopsPerSecond,
     Fraction,
@@ -30,6 +31,8 @@ class StepTerms(eqx.Module):
     """Where the seconds of a step go; they add up to its total."""
 
     serial: Seconds
+    launch: Seconds
+    """Starting the step's program."""
     compute: Seconds
     """What the compute takes where every device has the same work and is equally fast."""
     imbalance: Seconds
@@ -43,15 +46,15 @@ class StepTerms(eqx.Module):
     def total(self) -> Seconds:
         """Seconds of the whole step."""
         busy = self.compute + self.imbalance + self.straggling
-        return self.serial + busy + self.communication
+        return self.serial + self.launch + busy + self.communication
 
 
 class StepTime(eqx.Module):
     """Seconds of a data-parallel step on N devices; calling it evaluates the model.
 
-    T(N) = serial_time + C (1 + λ') (1 + σ m(N)) + max(A − overlap · C / k, 0)
-    C = W / (N · rate · compute_efficiency),  λ' = λ min(N − 1, 1)
-    A = launch + 2(N − 1) α + 2 ((N − 1)/N) β M
+    T(N) = serial_time + launch + C (1 + λ) (1 + σ m(N)) + max(A − overlap · C / k, 0)
+    C = W / (N · rate · compute_efficiency),  λ and m(N) on several devices only
+    A = 2(N − 1) α + 2 ((N − 1)/N) β M
 
     W is the work of the whole step, M what is reduced once at its end. To accumulate gradients over
     k micro-batches is k times the work for the same M; only the last micro-batch hides any of it.
@@ -66,7 +69,8 @@ class StepTime(eqx.Module):
         compute_efficiency: share of `rate` that the step's own compute reaches.
         overlap: share of the compute time behind which communication can hide, 0 to 1.
         accumulation: k, micro-batches in a step.
-        imbalance: λ, by how much the busiest device's work exceeds the mean; `load_imbalance`.
+        imbalance: λ, by how much the busiest device's work exceeds the mean; `load_imbalance`. With
+            a spread as well every device is taken to be as busy, which is an upper bound.
         spread: σ, standard deviation of one device's compute time from step to step over its mean;
             m(N) as in `slowest_time`. None where it does not vary: N* is then a closed form.
 
@@ -92,8 +96,8 @@ class StepTime(eqx.Module):
     compute_efficiency: Share = 1.0
     overlap: Fraction = 0.0
     accumulation: Count = 1.0
-    imbalance: Fraction = 0.0
-    spread: Fraction | None = None
+    imbalance: Excess = 0.0
+    spread: Excess | None = None
 
     def __check_init__(self) -> None:
         """Refuse impossible numbers as they are written; traced values pass."""
@@ -121,7 +125,7 @@ class StepTime(eqx.Module):
             flops: W [FLOP], work of the step over all devices.
             size: M [B], bytes of the gradients, as one device holds them.
             all_reduce: A [s], where the gradients' all-reduce is not a flat ring over N: by levels,
-                a tree, an envelope. With it α, β, launch and M are not used.
+                a tree, an envelope. With it α, β and M are not used.
 
         Returns:
             The parts of the step [s]; communication is what compute does not hide.
@@ -131,17 +135,17 @@ class StepTime(eqx.Module):
         accumulation, imbalance = real(self.accumulation, self.imbalance)
         # Divided one after another: (N · rate)³, in a second derivative, overflows in float32.
         compute = flops / rate / efficiency / devices
-        uneven = compute * imbalance * jnp.minimum(devices - 1, 1.0)
+        uneven = compute * jnp.where(devices > 1, imbalance, 0.0)
         straggling = jnp.zeros(())
         if self.spread is not None:
             straggling = (compute + uneven) * self.spread * largest_of(devices)
         if all_reduce is None:
-            all_reduce = all_reduce_time(size, devices, self.alpha, self.beta, launch=self.launch)
+            all_reduce = all_reduce_time(size, devices, self.alpha, self.beta)
         (all_reduce,) = real(all_reduce)
         hidden = overlap / accumulation * compute
-        # `maximum` would halve the gradient where both sides are 0, as at N = 1 without a launch.
+        # `maximum` would halve the gradient where both sides are 0, as at N = 1 without overlap.
         exposed = jnp.where(all_reduce >= hidden, all_reduce - hidden, 0.0)
-        parts = real(self.serial_time, compute, uneven, straggling, exposed)
+        parts = real(self.serial_time, self.launch, compute, uneven, straggling, exposed)
         return StepTerms(*jnp.broadcast_arrays(*parts))
 
     def __call__(

@@ -5,7 +5,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from scaleopt.models.collectives import Collective, collective_time
-from scaleopt.models.schedules import ALGORITHMS, Pipeline, Schedule
+from scaleopt.models.schedules import Pipeline, Schedule, algorithms
 from scaleopt.units import Scalar, real
 
 
@@ -31,7 +31,7 @@ def best_algorithm(
     """
     times = {
         name: float(collective_time(collective, name, size, devices, alpha, beta, 0.0))
-        for name in ALGORITHMS[collective]
+        for name in algorithms(collective)
     }
     return min(times, key=lambda name: times[name])
 
@@ -70,7 +70,7 @@ def crossover_size(
 
     Source: set the two times equal.
     """
-    known = ALGORITHMS[collective]
+    known = algorithms(collective)
     for name in (first, second):
         if name not in known:
             raise ValueError(
@@ -79,7 +79,7 @@ def crossover_size(
     with jax.enable_x64(True):
         one, other = (known[name](real(devices)[0]) for name in (first, second))
     if isinstance(one, Pipeline) or isinstance(other, Pipeline):
-        return _least_crossing(one, other) * alpha / beta if beta else float("inf")
+        return _least_crossing(one, other) * alpha / beta if alpha and beta else float("inf")
     more = float(other.messages - one.messages) * alpha
     less = float(one.volume - other.volume) * beta
     return more / less if less else float("inf")
@@ -98,7 +98,8 @@ def _least_crossing(one: Schedule | Pipeline, other: Schedule | Pipeline) -> flo
     with jax.enable_x64(True):
         grid = np.geomspace(1e-9, 1e12, 2101)
         ahead = np.sign(lead(grid))
-        turns = np.flatnonzero(ahead[1:] * ahead[:-1] < 0)
+        grid, ahead = grid[ahead != 0], ahead[ahead != 0]  # a tie is where one takes over
+        turns = np.flatnonzero(ahead[1:] != ahead[:-1])
         if not turns.size:
             return float("inf")
         ends = grid[turns[0] : turns[0] + 2]

@@ -21,6 +21,9 @@ from scaleopt.planning.optimum import (
 from scaleopt.units import Scalar, real
 
 _TILE = 65_536
+_FARTHEST, _GRID = 2.0**24, 2049
+_CELL = 1.02 * (_FARTHEST ** (1 / (_GRID - 1)) - 1)
+"""How far the numbers of a cell of the grid lie from its middle, at most, as a share of it."""
 
 
 @overload
@@ -92,13 +95,28 @@ def best_devices(
 
 @jax.jit
 def _whole_best(step: StepTime, flops: Scalar, size: Scalar, most: Scalar) -> Array:
-    """The best of one device and the whole numbers about N*: from two on T has one valley."""
-    best = jnp.minimum(of_step_time(step, *real(flops, size)), most)
+    """The best whole number of devices.
+
+    Without a spread T falls up to the N at which the all-reduce outgrows what hides it and has one
+    valley beyond, so the best is one device or next to N*; with one it may have two.
+    """
+    flops, size, most = real(flops, size, most)
+    best = of_step_time(step, flops, size, most)
     within = jnp.isfinite(best)
     near = jnp.where(within, best, 1.0)
     tried = jnp.stack([jnp.ones_like(near), jnp.floor(near), jnp.ceil(near)])
+    if step.spread is not None:
+        beyond = jnp.minimum(most, _FARTHEST)
+        steps = jnp.geomspace(jnp.ones_like(beyond), beyond, _GRID)
+        coarse = jnp.minimum(jnp.round(steps), beyond)
+        tried = jnp.concatenate([tried, coarse])
+        center = tried[jnp.argmin(step(tried, flops, size))]
+        # About the best of the grid every number, or as many as a cell of it has.
+        around = jnp.linspace(-1.0, 1.0, _GRID) * jnp.maximum(center * _CELL, _GRID / 2)
+        tried = jnp.concatenate([tried, jnp.clip(jnp.round(center + around), 1.0, beyond)])
     tried = jnp.maximum(tried, 1.0)
-    return jnp.where(within, tried[jnp.argmin(step(tried, flops, size))], best)
+    order = jnp.argsort(tried)
+    return jnp.where(within, tried[order][jnp.argmin(step(tried[order], flops, size))], best)
 
 
 class _WholeOf(Workload):

@@ -32,6 +32,10 @@ TimeModel = Callable[[Count, Flops, Bytes], Seconds]
 _FARTHEST = 2.0**40
 _GRID = 641
 _HALVINGS = 50
+_ZOOM, _ZOOMS = 33, 8
+_ROUNDING = 1e-12
+_FLAT = 1e-3
+_JUST_ABOVE_ONE = 1 + 1e-6
 
 
 @overload
@@ -64,7 +68,7 @@ def optimal_devices(
 
     N* = sqrt((W/r − 2βM) / (2α)) for a `StepTime` of the textbook; see the module for the cases.
     Any other callable is minimised over log N, and differentiated through the minimum's condition
-    dT/dN = 0, not through the search.
+    dT/dN = 0, not through the search; where it has a jump or a kink at its minimum, as 0.
 
     Args:
         step_time: a `StepTime`, any callable of (devices, flops, size), or a fit of one.
@@ -98,8 +102,8 @@ def optimal_devices(
 
 
 def check_limit(max_devices: float | None) -> None:
-    """Refuse a limit that leaves no device."""
-    if max_devices is not None and not max_devices >= 1:
+    """Refuse a limit that leaves no device; a traced one passes."""
+    if isinstance(max_devices, (int, float)) and not max_devices >= 1:
         raise ValueError(f"max_devices={max_devices}; it must be 1 or more")
 
 
@@ -114,46 +118,49 @@ def check_workload(flops: float, size: float) -> None:
 def _optimum(time: TimeModel, flops: Scalar, size: Scalar, most: Scalar) -> Array:
     """N* of any model, at most `most`, which may be infinite."""
     if isinstance(time, StepTime):
-        return jnp.minimum(of_step_time(time, *real(flops, size)), most)
+        return of_step_time(time, flops, size, most)
     best = _of_callable(time, flops, size, jnp.minimum(most, _FARTHEST))
     # Still falling at the end of a search without a limit: every further device pays.
     endless = jnp.isinf(most) & (best >= 0.99 * _FARTHEST)
     return jnp.where(endless, jnp.inf, jnp.minimum(best, most))
 
 
-def of_step_time(step: StepTime, flops: Array, size: Array) -> Array:
-    """N* of a step model, in closed form where its compute times have no spread."""
+def of_step_time(step: StepTime, flops: Scalar, size: Scalar, most: Scalar) -> Array:
+    """N* of a step model up to a limit; in closed form where its compute times have no spread."""
     step = jax.tree.map(lambda leaf: real(leaf)[0], step)  # large integers overflow in jit
-    return _of_step_time(step, *real(flops, size))
+    return _of_step_time(step, *real(flops, size, most))
 
 
 @jax.jit
-def _of_step_time(step: StepTime, flops: Array, size: Array) -> Array:
-    alpha, beta, launch, imbalance = real(step.alpha, step.beta, step.launch, step.imbalance)
+def _of_step_time(step: StepTime, flops: Array, size: Array, most: Array) -> Array:
+    alpha, beta, imbalance = real(step.alpha, step.beta, step.imbalance)
     (whole,) = real(step.terms(1.0, flops, 0.0).compute)
     compute, overlap = whole * (1 + imbalance), jnp.asarray(step.overlap) / step.accumulation
     transfer, hop = 2 * beta * size, 2 * alpha
     # The all-reduce outgrows what hides it where hop N² + b N = transfer + overlap · compute.
-    slope = launch - hop + transfer
-    hidden = transfer + overlap * whole
+    slope, hidden = transfer - hop, transfer + overlap * whole
     root = _safe_root(slope**2 + 4 * hop * hidden)
     # Of the two forms of the root the one without cancellation; they agree.
     backward = _safe_ratio(2 * hidden, slope + root)
     forward = _safe_ratio(root - slope, 2 * hop)
-    outgrown = jnp.where(overlap > 0, jnp.where(slope > 0, backward, forward), 1.0)
-    outgrown = jnp.maximum(outgrown, 1.0)
+    outgrown = jnp.where(slope > 0, backward, jnp.where(hop > 0, forward, jnp.inf))
+    outgrown = jnp.clip(jnp.where(overlap > 0, outgrown, 1.0), 1.0, most)
     if step.spread is None:
         exposed = _safe_root(_safe_ratio(compute - overlap * whole - transfer, hop))
-        best = jnp.maximum(exposed, outgrown)
+        best = jnp.minimum(jnp.maximum(exposed, outgrown), most)
     else:
-        best = _exposed_by_search(step, flops, size, outgrown)
-    # Uneven work begins with the second device, so that one alone may be better than any valley.
+        best = _exposed_by_search(step, flops, size, outgrown, most)
+    # What begins with the second device may make one alone better than any valley beyond.
     finite = jnp.isfinite(best)
-    alone = step(1.0, flops, size) <= step(jnp.where(finite, best, 1.0), flops, size)
-    return jnp.where((imbalance > 0) & finite & alone, 1.0, best)
+    at_best = step(jnp.where(finite, best, 1.0), flops, size)
+    endless = real(step.serial_time)[0] + step.launch + transfer
+    alone = step(1.0, flops, size) <= jnp.where(finite, at_best, endless)
+    return jnp.where((best > 1) & alone, 1.0, best)
 
 
-def _exposed_by_search(step: StepTime, flops: Array, size: Array, least: Array) -> Array:
+def _exposed_by_search(
+    step: StepTime, flops: Array, size: Array, least: Array, most: Array
+) -> Array:
     """N* from `least` on, where compute hides all that it can and T is a smooth function of N."""
 
     def seconds(devices: Count, flops: Flops, size: Bytes) -> Scalar:
@@ -162,9 +169,13 @@ def _exposed_by_search(step: StepTime, flops: Array, size: Array, least: Array) 
         all_reduce = all_reduce_time(size, devices, step.alpha, step.beta)
         return busy + all_reduce - step.overlap / step.accumulation * terms.compute
 
+    # What sets in with the second device is no part of the valley; one alone is compared later.
+    least = jnp.maximum(least, _JUST_ABOVE_ONE)
     finite = jnp.isfinite(least)
-    found = _of_callable(seconds, flops, size, _FARTHEST, jnp.where(finite, least, 1.0))
-    return jnp.where(finite & (found < 0.99 * _FARTHEST), found, jnp.inf)
+    end = jnp.maximum(jnp.minimum(most, _FARTHEST), least)
+    found = _of_callable(seconds, flops, size, end, jnp.where(finite, least, _JUST_ABOVE_ONE))
+    endless = ~finite | (jnp.isinf(most) & (found >= 0.99 * _FARTHEST))
+    return jnp.where(endless, most, jnp.minimum(found, most))
 
 
 def _safe_ratio(gain: Array, cost: Array) -> Array:
@@ -186,16 +197,28 @@ def _safe_root(square: Array) -> Array:
 def _of_callable(
     time: TimeModel, flops: Scalar, size: Scalar, most: Scalar, least: Scalar = 1.0
 ) -> Array:
-    """N* of any callable: the best cell of a grid in log N, refined to where the slope is 0."""
+    """N* of any callable, for each W and M."""
 
-    def seconds(log_devices: Array) -> Array:
-        return jnp.asarray(time(jnp.exp(log_devices), flops, size))
+    def alone(flops: Array, size: Array, most: Array, least: Array) -> Array:
+        def seconds(log_devices: Array) -> Array:
+            return jnp.asarray(time(jnp.exp(log_devices), flops, size))
 
-    grid = jnp.linspace(jnp.log(least), jnp.log(most), _GRID)
-    times = jax.lax.stop_gradient(jax.vmap(seconds)(grid))
-    place = jnp.argmin(times)
+        return jnp.exp(_least_of(seconds, jnp.log(least), jnp.log(most)))
+
+    return jnp.vectorize(alone)(*real(flops, size, most, least))
+
+
+def _least_of(seconds: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """Where a function is least: the best cell of a grid, refined by its slope, or by its value.
+
+    The slope tells the place best where the function is smooth; where it has a kink or a jump, as
+    the levels of a tree make it, its value does, and the place does not move with a parameter.
+    """
+    grid = jnp.linspace(low, high, _GRID)
+    place = jnp.argmin(jax.lax.stop_gradient(jax.vmap(seconds)(grid)))
     # Where the best is an end of the range there is no zero to bracket: the search is given one.
     end = (place == 0) | (place == _GRID - 1)
+    below, above = grid[jnp.maximum(place - 1, 0)], grid[jnp.minimum(place + 1, _GRID - 1)]
     slope = jax.grad(seconds)
 
     def condition(x: Array) -> Array:
@@ -203,21 +226,33 @@ def _of_callable(
 
     def search(condition: Callable[[Array], Array], start: Array) -> Array:
         def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
-            low, high = bracket
-            middle = (low + high) / 2
+            middle = (bracket[0] + bracket[1]) / 2
             rising = condition(middle) > 0
-            return jnp.where(rising, low, middle), jnp.where(rising, middle, high)
+            return jnp.where(rising, bracket[0], middle), jnp.where(rising, middle, bracket[1])
 
-        low, high = grid[jnp.maximum(place - 1, 0)], grid[jnp.minimum(place + 1, _GRID - 1)]
-        low, high = jax.lax.fori_loop(0, _HALVINGS, halve, (low, high))
-        return jnp.where(end, start, (low + high) / 2)
+        def zoom(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+            within = jnp.linspace(bracket[0], bracket[1], _ZOOM)
+            best = jnp.argmin(jax.vmap(seconds)(within))
+            return within[jnp.maximum(best - 1, 0)], within[jnp.minimum(best + 1, _ZOOM - 1)]
+
+        by_slope, _ = jax.lax.fori_loop(0, _HALVINGS, halve, (below, above))
+        near = jax.lax.fori_loop(0, _ZOOMS, zoom, (below, above))
+        tried = jnp.linspace(near[0], near[1], _ZOOM)
+        times = jax.vmap(seconds)(tried)
+        # The slope's place where it is as good as any, since it is the most exact.
+        good = seconds(by_slope) <= jnp.min(times) * (1 + _ROUNDING)
+        best = jnp.where(good, by_slope, tried[jnp.argmin(times)])
+        return jnp.where(end, start, best)
 
     def tangent(linear: Callable[[Array], Array], change: Array) -> Array:
         bend = linear(jnp.ones_like(change))
         return jnp.where(bend > 0, change / jnp.where(bend > 0, bend, 1.0), 0.0)
 
     # Differentiated through dT/dx = 0, which stays true when a parameter moves.
-    return jnp.exp(jax.lax.custom_root(condition, grid[place], search, tangent))
+    found = jax.lax.custom_root(condition, grid[place], search, tangent)
+    still = jax.lax.stop_gradient(found)
+    smooth = end | (jnp.abs(slope(still)) <= _FLAT * jnp.abs(seconds(still)))
+    return jnp.where(jax.lax.stop_gradient(smooth), found, still)
 
 
 def optimum_of_fit(
@@ -257,10 +292,10 @@ class _Balance(Workload):
     """What N* is made of. N* itself does not move where it is held at 1 or at a limit."""
 
     def __call__(self, model: StepTime) -> Array:
-        alpha, beta, launch, overlap = real(model.alpha, model.beta, model.launch, model.overlap)
+        alpha, beta, overlap = real(model.alpha, model.beta, model.overlap)
         compute = model.terms(1.0, self.flops, 0.0).compute
         transfer, overlap = 2 * beta * self.size, overlap / model.accumulation
-        hidden = jnp.where(overlap > 0, launch + transfer + overlap * compute, 0.0)
+        hidden = jnp.where(overlap > 0, transfer + overlap * compute, 0.0)
         return jnp.stack([(1 + model.imbalance - overlap) * compute - transfer, alpha, hidden])
 
 

@@ -73,7 +73,7 @@ def weak_scaling(
 
     Source: J. L. Gustafson, "Reevaluating Amdahl's law", CACM 31(5), 1988.
     """
-    (count,) = real(devices)
+    count, flops_per_device = real(devices, flops_per_device)
     return _curve(step_time, count, flops_per_device, count * flops_per_device, size)
 
 

@@ -44,6 +44,9 @@ def check_transformations(of: Subject, examples: int = _EXAMPLES) -> None:
             # As arrays: Python's own arithmetic raises where JAX divides by zero.
             numbers = {name: jnp.asarray(number, float) for name, number in drawn.items()}
             eager = np.asarray(of(numbers))
+            assert of.result_unit != "s" or not np.isnan(eager), (
+                f"{of.name}: the time is not a number, for {drawn}"
+            )
             stacked = {name: jnp.stack([number, number]) for name, number in numbers.items()}
             for how, result in (("jit", jitted(**numbers)), ("vmap", mapped(stacked)[0])):
                 assert np.allclose(eager, np.asarray(result), rtol=1e-9, equal_nan=True), (
@@ -108,7 +111,7 @@ def check_dimensions(of: Subject, examples: int = _EXAMPLES) -> None:
 
 
 def check_directions(of: Subject, examples: int = _EXAMPLES) -> None:
-    """A time never falls when a latency, a size or a work grows, nor rises with a rate."""
+    """A time never falls when a latency, size, work or excess grows, nor rises with a rate."""
     if of.result_unit != "s":
         return
     with jax.enable_x64(True):
@@ -116,8 +119,8 @@ def check_directions(of: Subject, examples: int = _EXAMPLES) -> None:
 
         def check(numbers: dict[str, float]) -> None:
             before = float(value(numbers))
-            for name, (unit, _) in of.units.items():
-                if unit == "1":
+            for name, (unit, tag) in of.units.items():
+                if unit == "1" and tag != "excess":
                     continue
                 after = float(value(numbers | {name: 1.5 * numbers[name]}))
                 rising = unit not in ("FLOP/s", "B/s")
@@ -170,7 +173,7 @@ def _ends(unit: str, tag: str) -> tuple[float, ...]:
     """Where the domain of a quantity ends at a value that a formula must have."""
     if tag == "fraction":
         return 0.0, 1.0
-    return (0.0,) if unit in ("s", "B", "FLOP", "s/B") else ()
+    return (0.0,) if unit in ("s", "B", "FLOP", "s/B") or tag == "excess" else ()
 
 
 def _factor(unit: str, size: Mapping[str, float]) -> float:

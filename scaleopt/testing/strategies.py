@@ -5,7 +5,7 @@ from scaleopt.testing import machines, works
 
 @given(machines(), works())
 def test_a_step_takes_time(step, work):
-assert step(8, work.flops, work.size) > 0
+    assert step(8, work.flops, work.size) > 0
 """
 
 import math
@@ -39,6 +39,7 @@ _TAGGED = {
     "count": (1.0, 1e5),
     "fraction": (0.01, 0.99),
     "share": (0.01, 1.5),
+    "excess": (1e-3, 3.0),
     "ratio": (1e-2, 1e5),
 }
 
@@ -48,7 +49,7 @@ def quantities(unit: str, tag: str = "", *, edges: bool = False) -> Number:
 
     Args:
         unit: such as "s", "B/s", "FLOP"; "1" with a tag.
-        tag: "count", "fraction" or "ratio" for numbers without a unit.
+        tag: "count", "fraction", "share", "excess" or "ratio" for numbers without a unit.
         edges: whether to draw the ends of the domain too: no bytes, one device, a fraction of 0.
     """
     low, high = reality(unit, tag)
@@ -57,9 +58,13 @@ def quantities(unit: str, tag: str = "", *, edges: bool = False) -> Number:
         inner = st.floats(low, high)
     if not edges:
         return inner
-    ends = {"count": [1.0, 2.0], "fraction": [0.0, 1.0], "share": [1.0], "ratio": [1.0]}.get(
-        tag, []
-    )
+    ends = {
+        "count": [1.0, 2.0],
+        "fraction": [0.0, 1.0],
+        "share": [1.0],
+        "ratio": [1.0],
+        "excess": [0.0],
+    }.get(tag, [])
     if unit in ("s", "B", "FLOP", "s/B"):
         ends = [0.0]
     return st.one_of(inner, st.sampled_from(ends)) if ends else inner
@@ -70,7 +75,7 @@ def reality(unit: str, tag: str = "") -> tuple[float, float]:
 
     Args:
         unit: such as "s", "B/s", "FLOP"; "1" with a tag.
-        tag: "count", "fraction", "share" or "ratio" for numbers without a unit.
+        tag: "count", "fraction", "share", "excess" or "ratio" for numbers without a unit.
     """
     return _TAGGED[tag] if unit == "1" else _RANGES[unit]
 
@@ -100,13 +105,18 @@ def _spread_evenly(low: float, high: float) -> Number:
     return st.floats(math.log(low), math.log(high)).map(math.exp)
 
 
+def _from_zero(high: float) -> Number:
+    """Numbers from 0 up, none so small that XLA takes it for 0."""
+    return st.floats(0.0, high, allow_subnormal=False)
+
+
 def devices(most: int = 4096) -> st.SearchStrategy[int]:
     """Numbers of devices: any, and powers of two more often than chance would have it.
 
     Args:
         most: the largest.
     """
-    powers = [2**power for power in range(most.bit_length()) if 2**power <= most]
+    powers = [2**power for power in range(most.bit_length())]
     return st.one_of(st.integers(1, most), st.sampled_from(powers))
 
 
@@ -134,8 +144,8 @@ def machines() -> st.SearchStrategy[StepTime]:
         _spread_evenly(1e9, 1e16),
         serial_time=st.one_of(st.just(0.0), _spread_evenly(1e-6, 1.0)),
         compute_efficiency=st.floats(0.05, 1.0),
-        overlap=st.one_of(st.just(0.0), st.floats(0.0, 1.0)),
+        overlap=st.one_of(st.just(0.0), _from_zero(1.0)),
         accumulation=st.sampled_from([1.0, 4.0, 32.0]),
-        imbalance=st.one_of(st.just(0.0), st.floats(0.0, 1.0)),
-        spread=st.one_of(st.none(), st.floats(0.0, 0.3)),
+        imbalance=st.one_of(st.just(0.0), _from_zero(2.0)),
+        spread=st.one_of(st.none(), _from_zero(0.3)),
     )

@@ -84,9 +84,9 @@ def slowest(t, sigma, n):
 def step(rate, a, b, serial, launch, reached, overlap, k, uneven, sigma, n, w, m):
     """The step, its compute as FLOP of the busiest device over its rate."""
     mean = w / n / (rate * reached)
-    busiest = mean + uneven * mean * min(n - 1, mp.mpf(1))
-    exposed = launch + ring_all_reduce(m, n, a, b) - overlap * mean / k
-    return serial + slowest(busiest, sigma, n) + max(exposed, mp.mpf(0))
+    busiest = mean + uneven * mean if n > 1 else mean
+    exposed = ring_all_reduce(m, n, a, b) - overlap * mean / k
+    return serial + launch + slowest(busiest, sigma, n) + max(exposed, mp.mpf(0))
 
 
 PRECISE = {
