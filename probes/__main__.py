@@ -7,11 +7,12 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from probes.plan import Effort
     from probes.sweep import Progress
 
 INTERRUPTED = 130
@@ -26,6 +27,34 @@ Devices = Annotated[
 Quick = Annotated[
     bool, typer.Option("--quick", help="Fewer sizes and rounds: seconds of measuring.")
 ]
+Everything = Annotated[
+    bool,
+    typer.Option("--all", help="Every collective, memory, dispatch and transfers too: minutes."),
+]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        "--processes", "-p", min=1, help="Start so many processes here; each has one CPU device."
+    ),
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        "--coordinator",
+        metavar="HOST:PORT",
+        help="Where the first of several processes, started one by one, is to be met by all.",
+    ),
+]
+ProcessId = Annotated[
+    int | None, typer.Option("--process-id", min=0, help="Which of them this is, from 0.")
+]
+NumProcesses = Annotated[
+    int | None, typer.Option("--num-processes", min=1, help="How many of them there are.")
+]
+Patience = Annotated[
+    float,
+    typer.Option(min=1, help="Seconds without any movement until a process is taken to hang."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
 
 
@@ -35,17 +64,52 @@ def probe(
     ] = Path("measurements.csv"),
     devices: Devices = None,
     quick: Quick = False,
+    everything: Everything = False,
+    processes: Processes = None,
+    coordinator: Coordinator = None,
+    process_id: ProcessId = None,
+    num_processes: NumProcesses = None,
+    patience: Patience = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure matmuls, all-reduces and training steps on the devices that are here."""
-    rows, context = measure(out, devices, quick=quick, quiet=as_json)
+    """Measure matmuls, collectives and training steps on the devices that are here.
+
+    In a job of several processes (srun, mpirun, an indexed Kubernetes job) they find each other.
+    """
+    from probes.launch import job
+
+    if quick and everything:
+        raise typer.BadParameter("--quick measures less and --all more: choose one")
+    by_hand = (coordinator, process_id, num_processes)
+    if None in by_hand and any(option is not None for option in by_hand):
+        raise typer.BadParameter("--coordinator, --process-id and --num-processes: give all three")
+    joined = coordinator is not None or (processes is None and job() is not None)
+    if devices is not None and (processes is not None or joined):
+        raise typer.BadParameter("--devices is for one process; of several each brings its own")
+    if processes is not None and joined:
+        raise typer.BadParameter("--processes starts them here; --coordinator joins others: choose")
+    if processes is None and not joined:
+        rows, context = measure(out, devices, quick=quick, everything=everything, quiet=as_json)
+    else:
+        meeting = {
+            "coordinator_address": coordinator,
+            "process_id": process_id,
+            "num_processes": num_processes,
+        }
+        place = processes or (meeting if coordinator else {})
+        effort = _effort(quick, everything)
+        rows, context = measure_together(out, place, effort, patience, quiet=as_json)
     if as_json:
         typer.echo(json.dumps({"measurements": str(out), "rows": rows, "context": context}))
-    else:
+    elif rows:
         typer.echo(f"{rows} rows in {out}. Fit them with: scaleopt fit {out}")
+    else:
+        typer.echo("Measured. The first process writes the table.")
 
 
-def measure(out: Path, devices: int | None, *, quick: bool, quiet: bool) -> tuple[int, dict]:
+def measure(
+    out: Path, devices: int | None, *, quick: bool, quiet: bool, everything: bool = False
+) -> tuple[int, dict]:
     """Measure into a new table, with a progress bar; leave the command where that cannot be.
 
     Args:
@@ -53,6 +117,7 @@ def measure(out: Path, devices: int | None, *, quick: bool, quiet: bool) -> tupl
         devices: how many, or None for those there are.
         quick: whether a few seconds must do.
         quiet: whether to show no progress.
+        everything: whether to measure all that there is a probe for.
 
     Returns:
         How many rows were written, and the context they were measured in.
@@ -62,7 +127,6 @@ def measure(out: Path, devices: int | None, *, quick: bool, quiet: bool) -> tupl
     """
     from probes.cell import ProbeError
     from probes.context import DeviceError, describe, start_devices
-    from probes.plan import QUICK, THOROUGH
     from probes.sweep import sweep
     from scaleopt.data.measurements import MeasurementWriter
 
@@ -71,10 +135,12 @@ def measure(out: Path, devices: int | None, *, quick: bool, quiet: bool) -> tupl
         found = start_devices(devices)
         context = describe(found)
         with MeasurementWriter(out, context) as writer, progress_bar(quiet) as progress:
-            sweep(found, writer, QUICK if quick else THOROUGH, progress)
-            return writer.rows, context
+            left_out = sweep(found, writer, _effort(quick, everything), progress)
+        for sentence in left_out:
+            typer.echo(f"not measured: {sentence}", err=True)
+        return writer.rows, context
     except KeyboardInterrupt:
-        raise _stopped(out, writer.rows if writer else 0) from None
+        raise _stopped(out, writer.rows if writer else None) from None
     except (DeviceError, ProbeError, OSError) as error:
         if writer is not None and writer.rows == 0:
             out.unlink()
@@ -82,13 +148,63 @@ def measure(out: Path, devices: int | None, *, quick: bool, quiet: bool) -> tupl
         raise typer.Exit(UNUSABLE) from None
 
 
-def _stopped(out: Path, rows: int) -> typer.Exit:
-    """What to say after Ctrl-C: what is kept, and how to go on."""
+def measure_together(
+    out: Path, place: int | dict[str, Any], effort: "Effort", patience: float, *, quiet: bool
+) -> tuple[int, dict]:
+    """Measure with several processes into a new table; else as `measure`.
+
+    Args:
+        out: the table to write, if this is the first process.
+        place: how many processes to start, or where to meet those that others start.
+        effort: how much to measure.
+        patience: seconds without any movement until one is taken to hang.
+        quiet: whether to show no progress.
+
+    Returns:
+        How many rows were written, and the context; 0 and empty in all but the first process.
+
+    Raises:
+        typer.Exit: interrupted (130), or not possible (3); what was measured is kept.
+    """
+    from probes.launch import Table, measure_here, measure_joined
+    from probes.watch import RankError
+
+    table = Table(out)
+    try:
+        with progress_bar(quiet) as table.progress, contextlib.closing(table):
+            if isinstance(place, int):
+                measure_here(place, table, effort, patience)
+            else:
+                measure_joined(place, table, effort, patience)
+    except KeyboardInterrupt:
+        raise _stopped(out, table.rows) from None
+    except (RankError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        if table.rows:
+            typer.echo(f"{table.rows} rows are kept in {out}.", err=True)
+        elif table.rows is not None:
+            out.unlink()
+        raise typer.Exit(UNUSABLE) from None
+    for sentence in table.left_out:
+        typer.echo(f"not measured: {sentence}", err=True)
+    return table.rows or 0, table.context
+
+
+def _effort(quick: bool, everything: bool) -> "Effort":
+    """How much to measure."""
+    from probes.plan import QUICK, SURVEY, THOROUGH
+
+    return QUICK if quick else SURVEY if everything else THOROUGH
+
+
+def _stopped(out: Path, rows: int | None) -> typer.Exit:
+    """What to say after Ctrl-C: what is kept, and how to go on; None is for a table not made."""
     if rows:
         typer.echo(f"\nStopped. {rows} rows are kept in {out}.", err=True)
         typer.echo(f"Go on with: scaleopt fit {out}", err=True)
     else:
-        out.unlink(missing_ok=True)
+        if rows is not None:
+            out.unlink()
         typer.echo("\nStopped before anything was measured.", err=True)
     return typer.Exit(INTERRUPTED)
 
@@ -100,7 +216,8 @@ def progress_bar(quiet: bool) -> "Iterator[Progress]":
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
     from rich.progress import TimeElapsedColumn as Elapsed
 
-    columns = (TextColumn("{task.description:<36}"), BarColumn(), TaskProgressColumn(), Elapsed())
+    doing = TextColumn("{task.description:<36}", markup=False)  # errors hold square brackets
+    columns = (doing, BarColumn(), TaskProgressColumn(), Elapsed())
     with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda done, what: bar.update(task, completed=done, description=what)

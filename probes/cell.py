@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from probes.context import Device
+from probes.shards import place
 from probes.timing import Program
 
 AXIS = "devices"
@@ -18,6 +19,10 @@ AXIS = "devices"
 
 class ProbeError(RuntimeError):
     """A program does not do what it was to measure, so no time of it is kept."""
+
+
+class UnmeasurableError(ProbeError):
+    """A backend cannot be made to do the work; its cell is left out, with a word."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class Cell:
     """Compiles and checks the program; its operands are made here too."""
     flops: float | None = None
     size_bytes: float | None = None
+    moved_bytes: float | None = None
     injected_s: float | None = None
     chain: int = 1
     dtype: str = "float32"
@@ -48,6 +54,7 @@ class Cell:
             "nodes": 1,
             "flops": self.flops,
             "size_bytes": self.size_bytes,
+            "moved_bytes": self.moved_bytes,
             "injected_s": self.injected_s,
             "method": "single" if self.chain == 1 else f"chain {self.chain}",
             "dtype": self.dtype,
@@ -62,13 +69,15 @@ def mesh_of(devices: list[Device], count: int) -> jax.sharding.Mesh:
 
 def spread(array: np.ndarray, mesh: jax.sharding.Mesh) -> jax.Array:
     """The array with its first axis spread over the mesh."""
-    return jax.device_put(array, jax.NamedSharding(mesh, jax.P(AXIS)))
+    return place(array, mesh, jax.P(AXIS))
 
 
-def count_in_program(compiled: jax.stages.Compiled, operation: str) -> int:
-    """How often an operation stands in the compiled program, started asynchronously or not."""
-    text = compiled.as_text() or ""
-    return text.count(f" {operation}(") + text.count(f" {operation}-start(")
+def agrees(result: jax.Array, expected: np.ndarray, tolerance: float) -> bool:
+    """Whether the shards that are here are those of the expected array, to a relative tolerance."""
+    return all(
+        np.allclose(np.asarray(shard.data), expected[shard.index], rtol=tolerance)
+        for shard in result.addressable_shards
+    )
 
 
 def require(holds: bool, cell: str, what: str) -> None:

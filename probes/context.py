@@ -65,6 +65,30 @@ def start_devices(wanted: int | None = None) -> list[Device]:
     return devices[:wanted]
 
 
+def join_devices(meeting: dict[str, Any]) -> list[Device]:
+    """Meet the other processes, and return the devices of all.
+
+    Each process brings one CPU device, or the accelerators that it sees.
+
+    Args:
+        meeting: arguments of `jax.distributed.initialize`; without any it looks for the others
+            where the launcher of the job says they are.
+
+    Raises:
+        DeviceError: the others are not to be found.
+    """
+    jax.config.update("jax_num_cpu_devices", 1)
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    try:
+        jax.distributed.initialize(**meeting)
+        return jax.devices()
+    except (RuntimeError, ValueError) as error:
+        raise DeviceError(
+            f"the other processes are not found ({str(error)[:200]}); start all of them, with the "
+            "same --coordinator and --num-processes, and a --process-id each from 0"
+        ) from error
+
+
 def physical_cores() -> list[int]:
     """One logical processor for each physical core that this process may use."""
     if not hasattr(os, "sched_getaffinity"):

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 import psutil
 
-from probes import collectives, matmul, scaling
+from probes import collectives, dispatch, matmul, memory, scaling, transfer
 from probes.cell import Cell
 from probes.context import Device
+from probes.peers import Peers
 
 _EVERY_COUNT_UP_TO = 8
+_LARGEST_ON_CPU = 2**26
+_GUESSED_MEMORY = 2**34
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,13 @@ class Effort:
     repeats: int
     largest_bytes: int
     size_factor: int
+    survey: bool = False
+    """Whether to measure everything there is a probe for, not only what the step model needs."""
 
 
 THOROUGH = Effort(40.0, 5, 30, 2, 2**26, 8)
 QUICK = Effort(8.0, 5, 10, 2, 2**21, 64)
+SURVEY = Effort(120.0, 5, 30, 2, 2**30, 8, survey=True)
 
 
 def device_counts(available: int) -> list[int]:
@@ -44,25 +50,80 @@ def device_counts(available: int) -> list[int]:
     return counts if counts[-1] == available else [*counts, available]
 
 
-def plan(devices: list[Device], effort: Effort) -> list[Cell]:
-    """Every cell to measure on these devices."""
-    counts = device_counts(len(devices))
-    side = matmul.scout_side(devices)
-    largest = min(effort.largest_bytes, _largest_array(devices))
-    reduced = collectives.sizes(largest, effort.size_factor)
-    return [
+def plan(devices: list[Device], effort: Effort, peers: Peers) -> list[Cell]:
+    """Every cell to measure on these devices, the same for all processes.
+
+    Several processes measure with all their devices only: a program must run in each of them.
+    """
+    counts = device_counts(len(devices)) if peers.count == 1 else [len(devices)]
+    side = int(peers.agree(matmul.scout_side(peers.own_devices)))
+    largest = int(peers.agree(min(effort.largest_bytes, _largest_array(devices))))
+    sizes = collectives.sizes(largest, effort.size_factor)
+    cells = [
         *matmul.cells(devices, counts, side),
-        *collectives.cells(devices, counts, reduced),
+        *collectives.cells(devices, counts, sizes, ops=("all_reduce",)),
         *scaling.cells(devices, counts, side),
+    ]
+    if not effort.survey:
+        return cells
+    others = [op for op in collectives.COLLECTIVES if op != "all_reduce"]
+    # One device and all of them: in between memory bandwidth shows nothing new.
+    ends = sorted({counts[0], counts[-1]})
+    stream = int(peers.agree(min(effort.largest_bytes, _largest_stream(devices))))
+    return [
+        *cells,
+        *matmul.survey_cells(devices, counts, side),
+        *collectives.cells(devices, counts, sizes, ops=others),
+        *scaling.survey_cells(devices, counts, side),
+        *memory.cells(devices, ends, memory.sizes(stream, effort.size_factor)),
+        *dispatch.cells(devices, counts),
+        *transfer.cells(devices, sizes),
     ]
 
 
-def _largest_array(devices: list[Device]) -> int:
-    """The largest array that every cell can keep beside all others on CPU devices.
+def left_out(devices: list[Device], effort: Effort) -> list[str]:
+    """What a plan does not measure that one could, each with its reason.
 
-    There each device's share is in the host's memory, and each count of devices has operands of
-    its own: about N²/2 arrays of every size, and as many results.
+    Args:
+        devices: what is measured.
+        effort: how much.
+    """
+    reasons = []
+    if len(devices) == 1:
+        reasons.append("collectives: there is one device only")
+    if not effort.survey:
+        reasons.append(
+            "other collectives than all-reduce, other matmuls, memory, dispatch, transfers, steps "
+            "not waited for: the step model does not need them"
+        )
+    largest = min(effort.largest_bytes, _largest_array(devices))
+    if largest < effort.largest_bytes:
+        reasons.append(
+            f"arrays above {largest} bytes: memory would not hold all that are planned, and on CPU "
+            "devices they show nothing but memory"
+        )
+    return reasons
+
+
+def _largest_array(devices: list[Device]) -> int:
+    """The largest array that every cell can keep beside all others.
+
+    On CPU devices each device's share is in the host's memory, and each count of devices has
+    operands of its own: about N²/2 arrays of every size, and as many results. Arrays above 64 MiB
+    take long there and show nothing but memory.
     """
     if devices[0].platform != "cpu":
-        return THOROUGH.largest_bytes
-    return psutil.virtual_memory().available // (8 * len(devices) ** 2)
+        return _own_memory(devices[0]) // (16 * len(device_counts(len(devices))))
+    return min(psutil.virtual_memory().available // (8 * len(devices) ** 2), _LARGEST_ON_CPU)
+
+
+def _largest_stream(devices: list[Device]) -> int:
+    """The largest of three arrays on each device, once for one device and once for all."""
+    if devices[0].platform != "cpu":
+        return _own_memory(devices[0]) // 32
+    return psutil.virtual_memory().available // (32 * (1 + len(devices)))
+
+
+def _own_memory(device: Device) -> int:
+    """Bytes of memory of an accelerator; a modest guess where the backend does not tell."""
+    return int((device.memory_stats() or {}).get("bytes_limit", _GUESSED_MEMORY))

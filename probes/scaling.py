@@ -4,6 +4,10 @@ The model is two square layers, so that work and gradient bytes are set apart by
 Strong scaling keeps the batch while devices are added, weak scaling keeps the batch of each. Some
 steps carry a known busy time on the host, in the column `injected_s`: a fit that takes it into
 account must leave the machine's own serial time unchanged.
+
+A step that waits for its results adds the host's work to that of the devices. In a survey steps are
+also dispatched one after another and only the last is waited for, method "chain k" with the busy
+time before each: then the host's work hides behind that of the devices, as it does in training.
 """
 
 import math
@@ -15,14 +19,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from probes.cell import AXIS, Cell, count_in_program, mesh_of, require, spread
+from probes.cell import AXIS, Cell, mesh_of, require, spread
 from probes.context import Device
+from probes.proof import count_in_program, matrix_products
+from probes.shards import local, place
 from probes.timing import Program, spin
 
 _LAYERS = 2
 _FLOAT = 4
 _LEARNING_RATE = 1e-3
 _INJECTED_S = 2e-3
+_IN_FLIGHT = 8
+"""Steps, and so collectives, that are not waited for: from about 40 on a CPU backend hangs."""
+_PRODUCTS = 5
 
 
 class Shape(NamedTuple):
@@ -50,28 +59,56 @@ def cells(devices: list[Device], counts: list[int], side: int) -> list[Cell]:
         counts: how many devices share a step.
         side: of the largest matrix product of the matmul probe; steps take about as long.
     """
-    small = Shape(side // 4, side // 2)
-    strong = [Shape(side // 2, side // 2), small, Shape(side // 4, 2 * side)]
-    # One batch for all counts, or strong scaling would not be of the same work.
-    strong = [_divisible(shape, math.lcm(*counts)) for shape in strong]
+    strong = _strong_shapes(counts, side)
+    small = strong[1]
     planned = [
         (count, shape, injected, "strong")
         for count in counts
-        for shape, injected in [*((shape, 0.0) for shape in strong), (strong[1], _INJECTED_S)]
+        for shape, injected in [*((shape, 0.0) for shape in strong), (small, _INJECTED_S)]
     ]
-    weak = [(n, Shape(small.width, small.batch * n), 0.0, "weak") for n in counts if n > 1]
+    weak = [(n, Shape(side // 4, side // 2 * n), 0.0, "weak") for n in counts if n > 1]
+    return [_cell(devices, *planned_step) for planned_step in planned + weak]
+
+
+def survey_cells(devices: list[Device], counts: list[int], side: int) -> list[Cell]:
+    """Steps that are not waited for one by one, with and without a busy host.
+
+    Args:
+        devices: where to run.
+        counts: how many devices share a step.
+        side: of the largest matrix product of the matmul probe.
+    """
+    small = _strong_shapes(counts, side)[1]
     return [
-        Cell(
-            "step",
-            count,
-            partial(_build, devices, count, shape, injected),
-            flops=shape.flops,
-            size_bytes=shape.gradient_bytes,
-            injected_s=injected,
-            label=f"{scaling}, batch {shape.batch}, width {shape.width}",
-        )
-        for count, shape, injected, scaling in planned + weak
+        _cell(devices, count, small, injected, "strong, not waited for", _IN_FLIGHT)
+        for count in counts
+        for injected in (0.0, _INJECTED_S)
     ]
+
+
+def _strong_shapes(counts: list[int], side: int) -> list[Shape]:
+    """Steps whose batch every count of devices divides, or they would not be the same work."""
+    shapes = [
+        Shape(side // 2, side // 2),
+        Shape(side // 4, side // 2),
+        Shape(side // 4, 2 * side),
+    ]
+    return [_divisible(shape, math.lcm(*counts)) for shape in shapes]
+
+
+def _cell(
+    devices: list[Device], count: int, shape: Shape, injected: float, scaling: str, chain: int = 1
+) -> Cell:
+    return Cell(
+        "step",
+        count,
+        partial(_build, devices, count, shape, injected, chain),
+        flops=shape.flops,
+        size_bytes=shape.gradient_bytes,
+        injected_s=injected,
+        chain=chain,
+        label=f"{scaling}, batch {shape.batch}, width {shape.width}",
+    )
 
 
 def _divisible(shape: Shape, parts: int) -> Shape:
@@ -97,14 +134,15 @@ def _step(
     return [w - _LEARNING_RATE * g for w, g in zip(weights, summed, strict=True)], loss[None]
 
 
-def _build(devices: list[Device], count: int, shape: Shape, injected: float) -> Program:
+def _build(
+    devices: list[Device], count: int, shape: Shape, injected: float, chain: int = 1
+) -> Program:
     mesh = mesh_of(devices, count)
     random = np.random.default_rng(shape.width)
     scale = 1 / np.sqrt(shape.width)
     square = (shape.width, shape.width)
-    replicated = jax.NamedSharding(mesh, jax.P())
     weights = [
-        jax.device_put((scale * random.standard_normal(square)).astype(np.float32), replicated)
+        place((scale * random.standard_normal(square)).astype(np.float32), mesh, jax.P())
         for _ in range(_LAYERS)
     ]
     data = [
@@ -120,14 +158,19 @@ def _build(devices: list[Device], count: int, shape: Shape, injected: float) -> 
     compiled = jax.jit(mapped).lower(weights, *data).compile()
     name = f"step of batch {shape.batch}, width {shape.width} on {count}"
     found = count_in_program(compiled, "all-reduce")
-    require(found == 1 or count == 1, name, f"the program holds {found} all-reduces, not 1")
-    before = float(np.sum(compiled(weights, *data)[1]))
-    after = float(np.sum(compiled(compiled(weights, *data)[0], *data)[1]))
+    require(found == 1 or count == 1, name, f"the program runs {found} all-reduces, not 1")
+    found = matrix_products(compiled)
+    require(found >= _PRODUCTS, name, f"the program runs {found} products, not {_PRODUCTS}")
+    before = float(np.sum(local(compiled(weights, *data)[1])))
+    after = float(np.sum(local(compiled(compiled(weights, *data)[0], *data)[1])))
     require(after < before, name, "a step does not lower the loss")
 
     def program() -> object:
-        if injected:
-            spin(injected)
-        return compiled(weights, *data)
+        found = weights, None
+        for _ in range(chain):
+            if injected:
+                spin(injected)
+            found = compiled(found[0], *data)
+        return found
 
     return program

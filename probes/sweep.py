@@ -1,19 +1,20 @@
 """The measurement itself: every cell built and warmed, then round after round in random order.
 
 Sizes measured one after another would turn a drift of the machine into a law; a new order in each
-round turns it into noise, which the fit can see. Each row is on disk before the next is measured.
+round turns it into noise, which the fit can see. Each row is handed on before the next is measured.
+Several processes go through the same cells in the same order, and the first decides when to stop.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from probes.cell import Cell
-from probes.context import Confinement, Device, oversubscribed, physical_cores
+from probes.cell import Cell, UnmeasurableError
+from probes.context import Confinement, Device, oversubscribed
+from probes.peers import Peers
 from probes.plan import Effort, plan
-from probes.timing import LoadMeter, Program, now, seconds_of, warm_up
-from scaleopt.data.measurements import MeasurementWriter
+from probes.timing import LoadMeter, Program, now, warm_up
 
 Progress = Callable[[float, str], None]
 """Told the share that is done and what is being done."""
@@ -21,54 +22,91 @@ Progress = Callable[[float, str], None]
 _BUILDING_SHARE = 0.3
 
 
+class Rows(Protocol):
+    """Takes rows, such as a `MeasurementWriter`."""
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Keep one row."""
+
+
+class Prepared(NamedTuple):
+    """A cell whose program is built and warm."""
+
+    cell: Cell
+    program: Program
+    crowded: bool
+
+
 def sweep(
     devices: list[Device],
-    writer: MeasurementWriter,
+    rows: Rows,
     effort: Effort,
     progress: Progress,
     *,
+    peers: Peers | None = None,
     seed: int = 0,
-) -> None:
+    only: tuple[str, ...] = (),
+) -> list[str]:
     """Measure the machine into a table.
 
     Args:
-        devices: what to measure.
-        writer: takes each row as soon as it is measured.
+        devices: what to measure; of all processes, where there are several.
+        rows: takes each row as soon as it is measured.
         effort: how much.
         progress: told what is going on.
+        peers: the processes that measure, where there are several.
         seed: of the order within each round.
+        only: the operations to measure; without any, all.
+
+    Returns:
+        What this backend cannot be made to do, a sentence each.
 
     Raises:
         ProbeError: a program does not do its work.
     """
-    confinement = Confinement(physical_cores(), devices[0].platform == "cpu")
+    progress(0.0, "looking for the right sizes")
+    peers = peers or Peers(devices)
+    confinement = Confinement(peers.cores, devices[0].platform == "cpu")
     try:
-        progress(0.0, "looking for the right sizes")
         confinement.hold(1)
-        cells = plan(devices, effort)
-        programs = _build(cells, confinement, progress)
-        crowded = [oversubscribed(cell.devices, devices[0].platform) for cell in cells]
-        prepared = list(zip(cells, programs, crowded, strict=True))
-        _rounds(prepared, confinement, writer, effort, progress, seed)
+        cells = [cell for cell in plan(devices, effort, peers) if not only or cell.op in only]
+        confinement.release()
+        prepared, left_out = _prepare(cells, peers, progress)
+        _rounds(prepared, peers, confinement, rows, effort, progress, seed)
+        return left_out
     finally:
         confinement.release()
 
 
-def _build(cells: list[Cell], confinement: Confinement, progress: Progress) -> list[Program]:
-    """Compile, check and warm every cell before any is timed."""
-    confinement.release()
-    programs = []
+def _crowded(cell: Cell, peers: Peers) -> bool:
+    """Whether the devices of a cell outnumber the cores they run on."""
+    if peers.count > 1:
+        return peers.crowded
+    return oversubscribed(cell.devices, peers.own_devices[0].platform)
+
+
+def _prepare(
+    cells: list[Cell], peers: Peers, progress: Progress
+) -> tuple[list[Prepared], list[str]]:
+    """Compile, check and warm every cell before any is timed; and why some cannot be measured."""
+    prepared, left_out = [], []
     for place, cell in enumerate(cells):
         progress(_BUILDING_SHARE * place / len(cells), f"compiling {cell.name}")
-        programs.append(cell.build())
-        warm_up(programs[-1], 2)
-    return programs
+        try:
+            program = cell.build()
+        except UnmeasurableError as error:
+            left_out.append(str(error))
+            continue
+        warm_up(program, 2)
+        prepared.append(Prepared(cell, program, _crowded(cell, peers)))
+    return prepared, left_out
 
 
 def _rounds(
-    prepared: list[tuple[Cell, Program, bool]],
+    prepared: list[Prepared],
+    peers: Peers,
     confinement: Confinement,
-    writer: MeasurementWriter,
+    rows: Rows,
     effort: Effort,
     progress: Progress,
     seed: int,
@@ -76,8 +114,7 @@ def _rounds(
     """Go through the cells in random order until the time is up or the rounds are enough."""
     random, load, start = np.random.default_rng(seed), LoadMeter(), now()
     for number in range(effort.most_rounds):
-        spent = now() - start
-        if number >= effort.least_rounds and spent > effort.seconds:
+        if number >= effort.least_rounds and peers.agree(now() - start) > effort.seconds:
             return
         for place, chosen in enumerate(random.permutation(len(prepared))):
             cell, program, crowded = prepared[chosen]
@@ -87,11 +124,11 @@ def _rounds(
                 _BUILDING_SHARE + (1 - _BUILDING_SHARE) * done,
                 f"round {number + 1}: {cell.name}",
             )
-            confinement.hold(cell.devices)
+            confinement.hold(cell.devices if peers.count == 1 else len(peers.own_devices))
             warm_up(program)
-            for repeat in range(effort.repeats):
-                row: dict[str, Any] = cell.columns() | {"round": number, "repeat": repeat}
-                row["time_s"] = seconds_of(program)
-                row["foreign_load"] = load.cores()
-                row["oversubscribed"] = crowded
-                writer.append(row)
+            taken = [peers.seconds_of(program) for _ in range(effort.repeats)]
+            foreign = peers.foreign_load(load.use())
+            for repeat, seconds in enumerate(taken):
+                where = {"nodes": peers.nodes, "foreign_load": foreign, "oversubscribed": crowded}
+                sample = {"round": number, "repeat": repeat, "time_s": seconds}
+                rows.append(cell.columns() | where | sample)

@@ -7,7 +7,7 @@ and the first calls stay outside; what comes out is raw seconds, one number a sa
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import psutil
@@ -48,27 +48,44 @@ def timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class LoadMeter:
-    """How many cores other processes kept busy, over the last quarter of a second or more.
+class Use(NamedTuple):
+    """Cores at work, over the last quarter of a second or more."""
 
-    The operating system counts processor time in hundredths of a second, so a shorter window tells
-    nothing; until the first has passed the load reads 0.
+    machine: float
+    """Those of the whole machine."""
+    own: float
+    """Those that this process kept busy."""
+
+    @property
+    def foreign(self) -> float:
+        """Those that others kept busy."""
+        return round(max(self.machine - self.own, 0.0), 3)
+
+
+class LoadMeter:
+    """How many cores this process and others kept busy.
+
+    The operating system counts processor time in hundredths of a second, so a window below a
+    quarter of a second tells nothing; until the first has passed the load reads 0.
     """
 
     def __init__(self) -> None:
         self._process = psutil.Process()
         self._mark = self._read()
-        self._cores = 0.0
+        self._use = Use(0.0, 0.0)
 
-    def cores(self) -> float:
-        """Cores used by others."""
+    def use(self) -> Use:
+        """Cores used by all and by this process."""
         moment, busy, own = self._read()
         elapsed = moment - self._mark[0]
         if elapsed >= _LOAD_WINDOW:
-            others = (busy - self._mark[1]) - (own - self._mark[2])
-            self._cores = round(max(others / elapsed, 0.0), 3)
+            self._use = Use((busy - self._mark[1]) / elapsed, (own - self._mark[2]) / elapsed)
             self._mark = (moment, busy, own)
-        return self._cores
+        return self._use
+
+    def cores(self) -> float:
+        """Cores used by others."""
+        return self.use().foreign
 
     def _read(self) -> tuple[float, float, float]:
         machine, own = psutil.cpu_times(), self._process.cpu_times()

@@ -9,13 +9,13 @@ and values for each sequence; reading a prompt (prefill) reads the weights once 
 The model is an example: 7 · 10⁹ weights, 32 layers of width 4096, keys and values of that width,
 2048 tokens of context for each sequence.
 
-Finding: the first two numbers belong to one type each, the third to a size. Adding has 1/12 in fp32 (holds), 1/6 in
-bf16, 1/3 in int8. A matrix times a vector has 1/2 in fp32, 1 in bf16, 2 in int8 (holds). A square
-GEMM reaches 100 from n = 600 in fp32, 300 in bf16, 150 in int8; with one side of 16 it never does,
-at most 8, 16 and 32. So no one type has both of the first. Prefill reaches 100 from 200, 100 and 50 tokens.
-Decoding would from batches of as many, were there no cache; with it the intensity never passes
-6.52 in fp32, 13 in bf16 and 26.1 in int8. A cache of an eighth (grouped heads) allows eight times
-that: 52.2, 104 and 209.
+Finding: the first two numbers belong to one type each, the third to a size. Adding has 1/12 in fp32
+(holds), 1/6 in bf16, 1/3 in int8. A matrix times a vector has 1/2 in fp32, 1 in bf16, 2 in int8
+(holds). A square GEMM reaches 100 from n = 600 in fp32, 300 in bf16, 150 in int8; with one side of
+16 it never does, at most 8, 16 and 32. So no one type has both of the first. Prefill reaches 100
+from 200, 100 and 50 tokens. Decoding would from batches of as many, were there no cache; with it
+the intensity never passes 6.52 in fp32, 13 in bf16 and 26.1 in int8. A cache of an eighth (grouped
+heads) allows eight times that: 52.2, 104 and 209.
 """
 
 import numpy as np

@@ -14,6 +14,23 @@ from probes.rank import Order
 from probes.watch import watch
 
 _PORT = 9000
+_FAST = 40e6
+"""Bytes a second from which on larger arrays are needed."""
+
+
+def effort_for(count: int, wire: Wire, seconds: float) -> Effort:
+    """Sizes that tell delay and rate apart: the largest takes about 0.1 s on the wire.
+
+    Args:
+        count: how many ranks; more than two pipeline, so more sizes are needed.
+        wire: the network.
+        seconds: for the rounds, of which at least three are measured.
+    """
+    slow = wire.rate < _FAST
+    if count > 2:
+        return Effort(seconds, 3, 100, 2, 2**22, 4, survey=True)
+    factor = 64 if slow else 80
+    return Effort(seconds, 3, 100, 2, 4 * factor**3, factor, survey=True)
 
 
 def measured(
@@ -33,7 +50,11 @@ def measured(
         NetworkError: the network does not come up.
         RankError: a rank died, failed or hangs.
     """
-    meeting = {"coordinator_address": f"{Network.address(0)}:{_PORT}", "num_processes": count}
+    meeting = {
+        "coordinator_address": f"{Network.address(0)}:{_PORT}",
+        "num_processes": count,
+        "initialization_timeout": int(patience),
+    }
     table = Table(path)
     try:
         with network(count, wire) as net:

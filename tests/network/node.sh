@@ -24,8 +24,8 @@ done
 cd /proc/sys/net/ipv4
 echo 1 >tcp_no_metrics_save
 echo 0 >tcp_slow_start_after_idle
-echo 4096 8388608 67108864 >tcp_rmem
-echo 4096 8388608 67108864 >tcp_wmem
+echo 4096 67108864 134217728 >tcp_rmem
+echo 4096 67108864 134217728 >tcp_wmem
 ip route replace 10.77.0.0/24 dev "$tap" src "10.77.0.$((index + 1))" initcwnd 2000 initrwnd 2000
 echo up
 cat

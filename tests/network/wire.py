@@ -15,9 +15,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 MTU = 9000
-_ETHERNET, _TCP_IP = 14, 64
-"""Bytes of headers: Ethernet's, and TCP's with time stamps on IP's with the frame's own 12."""
-TOOLS = ("gcc", "ip", "unshare", "nsenter", "taskset")
+_ETHERNET, _TCP_IP = 14, 52
+"""Bytes of headers in a frame: Ethernet's, and those of IP, TCP and its time stamps."""
+TOOLS = ("gcc", "ip", "unshare", "nsenter", "taskset", "chrt")
 
 
 class NetworkError(RuntimeError):
@@ -47,18 +47,17 @@ class Network:
     """The process that holds each node's namespaces."""
 
     def inside(self, index: int, command: list[str]) -> list[str]:
-        """The command that runs a command on a node, on one core: they go round."""
-        cores = sorted(os.sched_getaffinity(0))
+        """The command that runs a command on a node, on one core and before all other work.
+
+        Else each message would also wait until some other process has had its turn.
+        """
+        cores = _cores()
+        ours = cores[:-1] or cores
         enter = ["nsenter", "--target", str(self.nodes[index]), "--net", "--uts", "--mount"]
-        # nsenter with a mount namespace goes to its root, so relative paths would be lost.
-        return [
-            *enter,
-            f"--wd={Path.cwd()}",
-            "taskset",
-            "-c",
-            str(cores[index % len(cores)]),
-            *command,
-        ]
+        # Entering a mount namespace leads to its root, so the folder is said.
+        enter.append(f"--wd={Path.cwd()}")
+        core = ["taskset", "--cpu-list", str(ours[index % len(ours)])]
+        return [*enter, *core, "chrt", "--rr", "1", *command]
 
     @staticmethod
     def address(index: int) -> str:
@@ -97,7 +96,10 @@ def network(count: int, wire: Wire) -> Iterator[Network]:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="network-")))
         taps = [f"net{os.getpid()}t{index}" for index in range(count)]
-        switch = _start(stack, [_compiled(folder), repr(wire.delay), repr(8 * wire.rate), *taps])
+        core = ["taskset", "--cpu-list", str(_cores()[-1])]
+        switch = _start(
+            stack, [*core, _compiled(folder), repr(wire.delay), repr(8 * wire.rate), *taps]
+        )
         _await(switch, "ready")
         nodes = []
         for index, tap in enumerate(taps):
@@ -121,6 +123,11 @@ def network(count: int, wire: Wire) -> Iterator[Network]:
             _await(node, "up")
             nodes.append(node.pid)
         yield Network(tuple(nodes))
+
+
+def _cores() -> list[int]:
+    """The cores there are; the last is the switch's."""
+    return sorted(os.sched_getaffinity(0))
 
 
 def _compiled(folder: Path) -> str:

@@ -1,0 +1,95 @@
+"""On a network whose delay and rate are known, the probe and the fit return them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from network.found import GLOO, fitted, found
+from network.measure import effort_for, measured
+from network.wire import Wire, missing, network
+
+WIRE = Wire(delay=4e-3, rate=25e6)
+WITHIN = 0.05
+OPS = ("all_reduce", "permute", "all_to_all")
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+LISTEN = """
+import socket, sys
+with socket.create_server(("", 5000)) as server:
+    print("listening", flush=True)
+    one, _ = server.accept()
+    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while wanted := one.recv(8, socket.MSG_WAITALL):
+        left = int.from_bytes(wanted, "big")
+        while left:
+            left -= len(one.recv(min(left, 1 << 16)))
+        one.sendall(b"!")
+"""
+SEND = """
+import json, socket, sys, time
+one = socket.create_connection((sys.argv[1], 5000))
+one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def seconds(size):
+    start = time.perf_counter()
+    one.sendall(size.to_bytes(8, "big") + bytes(size))
+    one.recv(1)
+    return time.perf_counter() - start
+print(json.dumps([min(seconds(n) for _ in range(9)) for n in (1, 2_000_000)]))
+"""
+
+
+def test_a_message_takes_the_delay_and_its_bytes_over_the_rate():
+    """Without JAX: a byte there and one back, and a long message with one byte back."""
+    with network(2, WIRE) as net:
+        server = subprocess.Popen(
+            net.inside(0, [sys.executable, "-c", LISTEN]), stdout=subprocess.PIPE, text=True
+        )
+        assert server.stdout is not None
+        assert server.stdout.readline() == "listening\n"
+        client = net.inside(1, [sys.executable, "-c", SEND, net.address(0)])
+        done = subprocess.run(client, capture_output=True, text=True, check=True, timeout=30)
+        server.communicate(timeout=10)
+    short, long = json.loads(done.stdout)
+    assert short == pytest.approx(2 * WIRE.delay, rel=WITHIN)
+    assert long - short == pytest.approx(2e6 / WIRE.payload_rate, rel=WITHIN)
+
+
+def test_a_network_leaves_nothing():
+    with network(2, WIRE):
+        pass
+    links = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
+    assert "net" not in [name.strip(": ")[:3] for name in links.split() if name.endswith(":")]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """What the probe measures over the network, and over one without delay."""
+    folder, effort = tmp_path_factory.mktemp("network"), effort_for(2, WIRE, 1.5)
+    instant = Wire(0.0, WIRE.rate)
+    return (
+        measured(2, WIRE, OPS, effort, folder / "wire.csv"),
+        measured(2, instant, OPS[:1], effort, folder / "instant.csv"),
+    )
+
+
+def test_the_table_says_who_took_part(tables):
+    table, _ = tables
+    assert set(table["op"]) == set(OPS)
+    assert (table["devices"] == 2).all()
+    assert (table["nodes"] == 2).all()
+
+
+def test_the_fit_returns_delay_and_rate(tables):
+    delay, rate = found(fitted(tables[0], "all_reduce", 2), "all_reduce", 2)
+    added, _ = found(fitted(tables[1], "all_reduce", 2), "all_reduce", 2)
+    assert (delay - added).value == pytest.approx(WIRE.delay, rel=WITHIN)
+    assert rate.value == pytest.approx(WIRE.payload_rate, rel=WITHIN)
+
+
+@pytest.mark.parametrize("op", OPS[1:])
+def test_other_collectives_pay_their_own_number_of_delays(tables, op):
+    """Two ways of bulk at once take up to twice as long, so of these only the delay is compared."""
+    slope = fitted(tables[0], op, 2).model.keywords["delay"]
+    assert round(slope / WIRE.delay) == GLOO[op].hops(2)
