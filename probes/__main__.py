@@ -19,6 +19,8 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 UNUSABLE = 3
 """Exit code where the input or the machine does not allow what was asked."""
+_PATIENT, _MANY = 5.0, 1000
+"""Times the usual seconds that a wanted precision may take; rounds that it or a budget may buy."""
 
 Devices = Annotated[
     int | None,
@@ -55,6 +57,24 @@ Patience = Annotated[
     float,
     typer.Option(min=1, help="Seconds without any movement until a process is taken to hang."),
 ]
+Budget = Annotated[
+    str | None,
+    typer.Option(help="Seconds for all of it, such as '60 s'; fewer sizes where they are short."),
+]
+Precision = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001,
+        max=1.0,
+        help="Stop once medians are known this well: 0.05 for ± 5 % at 95 % confidence.",
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the table of an interrupted run.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be measured and how long it takes.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
 
 
@@ -65,6 +85,10 @@ def probe(
     devices: Devices = None,
     quick: Quick = False,
     everything: Everything = False,
+    budget: Budget = None,
+    precision: Precision = None,
+    resume: Resume = False,
+    dry_run: DryRun = False,
     processes: Processes = None,
     coordinator: Coordinator = None,
     process_id: ProcessId = None,
@@ -88,8 +112,15 @@ def probe(
         raise typer.BadParameter("--devices is for one process; of several each brings its own")
     if processes is not None and joined:
         raise typer.BadParameter("--processes starts them here; --coordinator joins others: choose")
-    if processes is None and not joined:
-        rows, context = measure(out, devices, quick=quick, everything=everything, quiet=as_json)
+    several = processes is not None or joined
+    if several and (resume or dry_run):
+        raise typer.BadParameter("--resume and --dry-run are for one process")
+    effort = effort_of(quick, everything, budget, precision)
+    if dry_run:
+        show_plan(devices, effort)
+        return
+    if not several:
+        rows, context = measure(out, devices, effort, quiet=as_json, resume=resume)
     else:
         meeting = {
             "coordinator_address": coordinator,
@@ -97,7 +128,6 @@ def probe(
             "num_processes": num_processes,
         }
         place = processes or (meeting if coordinator else {})
-        effort = _effort(quick, everything)
         rows, context = measure_together(out, place, effort, patience, quiet=as_json)
     if as_json:
         typer.echo(json.dumps({"measurements": str(out), "rows": rows, "context": context}))
@@ -107,17 +137,46 @@ def probe(
         typer.echo("Measured. The first process writes the table.")
 
 
+def show_plan(devices: int | None, effort: "Effort") -> None:
+    """Print which cells would be measured, and about how long that takes."""
+    from collections import Counter
+
+    from probes.context import DeviceError, start_devices
+    from probes.peers import Peers
+    from probes.plan import building_seconds, left_out, plan_within
+
+    try:
+        found = start_devices(devices)
+    except DeviceError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(UNUSABLE) from None
+    cells = plan_within(found, effort, Peers(found))
+    for (op, count), number in Counter((cell.op, cell.devices) for cell in cells).items():
+        of_kind = [cell for cell in cells if (cell.op, cell.devices) == (op, count)]
+        sizes = sorted(cell.size_bytes for cell in of_kind if cell.size_bytes is not None)
+        span = f", arrays of {sizes[0]:.0f} to {sizes[-1]:.0f} bytes" if sizes else ""
+        typer.echo(f"{op:<16}{count:>4} devices {number:>4} cells{span}")
+    building = building_seconds(cells)
+    rounds = max(min(effort.seconds, effort.budget - building), 0.0)
+    typer.echo(
+        f"{len(cells)} cells: about {building:.0f} s to compile and check them, then about "
+        f"{rounds:.0f} s of rounds, at most {effort.most_rounds} of them"
+    )
+    for reason in left_out(found, effort):
+        typer.echo(f"not measured: {reason}")
+
+
 def measure(
-    out: Path, devices: int | None, *, quick: bool, quiet: bool, everything: bool = False
+    out: Path, devices: int | None, effort: "Effort", *, quiet: bool, resume: bool = False
 ) -> tuple[int, dict]:
-    """Measure into a new table, with a progress bar; leave the command where that cannot be.
+    """Measure into a table, with a progress bar; leave the command where that cannot be.
 
     Args:
-        out: the table to write.
+        out: the table to write; new, or with `resume` one to go on with.
         devices: how many, or None for those there are.
-        quick: whether a few seconds must do.
+        effort: how much to measure.
         quiet: whether to show no progress.
-        everything: whether to measure all that there is a probe for.
+        resume: whether to go on with the table of an interrupted run.
 
     Returns:
         How many rows were written, and the context they were measured in.
@@ -128,24 +187,52 @@ def measure(
     from probes.cell import ProbeError
     from probes.context import DeviceError, describe, start_devices
     from probes.sweep import sweep
-    from scaleopt.data.measurements import MeasurementWriter
+    from scaleopt.data.measurements import MeasurementError, MeasurementWriter
 
     writer = None
     try:
         found = start_devices(devices)
         context = describe(found)
-        with MeasurementWriter(out, context) as writer, progress_bar(quiet) as progress:
-            left_out = sweep(found, writer, _effort(quick, everything), progress)
+        done_rounds = _rounds_in(out, context) if resume else 0
+        table = MeasurementWriter(out, context, resume=resume)
+        with table as writer, progress_bar(quiet) as progress:
+            left_out = sweep(found, writer, effort, progress, done_rounds=done_rounds)
         for sentence in left_out:
             typer.echo(f"not measured: {sentence}", err=True)
         return writer.rows, context
     except KeyboardInterrupt:
-        raise _stopped(out, writer.rows if writer else None) from None
-    except (DeviceError, ProbeError, OSError) as error:
-        if writer is not None and writer.rows == 0:
+        raise _stopped(out, writer.rows if writer else None, keep=resume) from None
+    except (DeviceError, MeasurementError, ProbeError, OSError) as error:
+        if writer is not None and writer.rows == 0 and not resume:
             out.unlink()
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(UNUSABLE) from None
+
+
+def _rounds_in(out: Path, context: dict[str, Any]) -> int:
+    """How many rounds a table holds already, the interrupted one among them.
+
+    Raises:
+        MeasurementError: it was not measured on a machine like this one.
+        FileNotFoundError: there is no table.
+    """
+    import warnings
+
+    from scaleopt.data.join import differences
+    from scaleopt.data.measurements import (
+        MeasurementError,
+        TruncatedLineWarning,
+        read_measurements,
+    )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncatedLineWarning)  # the cut row is taken out
+        table, before = read_measurements(out)
+    if other := differences(before, context):
+        raise MeasurementError(
+            f"{out} was not measured like this ({'; '.join(other)}); choose a new --out"
+        )
+    return int(table["round"].max()) + 1
 
 
 def measure_together(
@@ -190,20 +277,40 @@ def measure_together(
     return table.rows or 0, table.context
 
 
-def _effort(quick: bool, everything: bool) -> "Effort":
-    """How much to measure."""
+def effort_of(
+    quick: bool, everything: bool = False, budget: str | None = None, precision: float | None = None
+) -> "Effort":
+    """How much to measure, as the options say."""
+    import math
+    from dataclasses import replace
+
     from probes.plan import QUICK, SURVEY, THOROUGH
 
-    return QUICK if quick else SURVEY if everything else THOROUGH
+    effort = QUICK if quick else SURVEY if everything else THOROUGH
+    if precision is not None:
+        seconds = _PATIENT * effort.seconds
+        effort = replace(effort, precision=precision, seconds=seconds, most_rounds=_MANY)
+    if budget is None:
+        return effort
+    from scaleopt.units import parse
+
+    try:
+        seconds = parse(budget, "s")
+    except ValueError as error:
+        raise typer.BadParameter(f"--budget: {error}") from None
+    if not 0 < seconds < math.inf:
+        raise typer.BadParameter(f"--budget {budget}: it must be above 0 s")
+    return replace(effort, budget=seconds, seconds=math.inf, most_rounds=_MANY)
 
 
-def _stopped(out: Path, rows: int | None) -> typer.Exit:
+def _stopped(out: Path, rows: int | None, *, keep: bool = False) -> typer.Exit:
     """What to say after Ctrl-C: what is kept, and how to go on; None is for a table not made."""
     if rows:
         typer.echo(f"\nStopped. {rows} rows are kept in {out}.", err=True)
         typer.echo(f"Go on with: scaleopt fit {out}", err=True)
+        typer.echo(f"or measure the rest: scaleopt probe --resume --out {out}", err=True)
     else:
-        if rows is not None:
+        if rows is not None and not keep:
             out.unlink()
         typer.echo("\nStopped before anything was measured.", err=True)
     return typer.Exit(INTERRUPTED)

@@ -16,11 +16,17 @@ import jax
 import psutil
 
 from probes.timing import timestamp
+from scaleopt.data.join import likeness
 
 Device: TypeAlias = Any
 """A `jax.Device`; JAX ships it without types."""
 
 _MOST_BY_DEFAULT = 8
+_CONFIGURED = (
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_cpu_collectives_implementation",
+)
 _WATCHED = ("XLA_", "JAX_", "NCCL_", "OMP_", "CUDA_", "LIBTPU_")
 
 
@@ -152,7 +158,7 @@ def describe(devices: list[Device]) -> dict[str, Any]:
     versions = {
         name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "scaleopt")
     }
-    return {
+    found = {
         "date": timestamp(),
         "host": platform.node(),
         "platform": first.platform,
@@ -166,10 +172,38 @@ def describe(devices: list[Device]) -> dict[str, Any]:
         "python": sys.version.split()[0],
         "system": f"{platform.system()} {platform.release()}",
         "versions": versions,
+        "affinity": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "caches": _caches(),
+        "topology": _topology(devices),
+        "configuration": {
+            name: jax.config.values[name] for name in _CONFIGURED if name in jax.config.values
+        },
+        "load": round(psutil.getloadavg()[0], 2),
         "environment": {
             name: value for name, value in sorted(os.environ.items()) if name.startswith(_WATCHED)
         },
     }
+    return found | {"likeness": likeness(found)}
+
+
+def _topology(devices: list[Device]) -> list[dict[str, Any]]:
+    """Where each device stands, as far as the backend tells."""
+    told = ("id", "process_index", "local_hardware_id", "coords", "core_on_chip", "slice_index")
+    return [
+        {name: getattr(device, name) for name in told if getattr(device, name, None) is not None}
+        for device in devices
+    ]
+
+
+def _caches() -> dict[str, str]:
+    """The first processor's caches, level by level."""
+    found = {}
+    for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        parts = [cache / name for name in ("level", "type", "size")]
+        if all(part.exists() for part in parts):
+            level, kind, size = (part.read_text().strip() for part in parts)
+            found[f"L{level} {kind.lower()}"] = size
+    return found
 
 
 def _processor() -> str:

@@ -97,7 +97,8 @@ def measure_here(processes: int, table: Table, effort: "Effort", patience: float
         RankError: one died, failed or hangs; the rows up to then are in the table.
     """
     groups = group_sizes(processes)
-    share = asdict(effort) | {"seconds": effort.seconds / len(groups)}
+    parts = len(groups)
+    share = asdict(effort) | {"seconds": effort.seconds / parts, "budget": effort.budget / parts}
     for number, size in enumerate(groups):
         table.part(number, len(groups))
         meeting = {

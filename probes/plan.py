@@ -4,7 +4,8 @@ Every parameter of the step model must be seen by several cells: rates by produc
 latencies and bandwidths by arrays from four bytes up, the serial time by steps of several works.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import psutil
 
@@ -16,6 +17,10 @@ from probes.peers import Peers
 _EVERY_COUNT_UP_TO = 8
 _LARGEST_ON_CPU = 2**26
 _GUESSED_MEMORY = 2**34
+_COARSER = (64, 4096)
+_BUILDING_S = 0.3
+"""Seconds a cell, as on a processor core of 2020; an accelerator's compiler takes longer."""
+_BUILDING_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,11 @@ class Effort:
     size_factor: int
     survey: bool = False
     """Whether to measure everything there is a probe for, not only what the step model needs."""
+    precision: float = 0.0
+    """Half the width of the medians' intervals, relative to them, from which it is enough; 0 for
+    never."""
+    budget: float = math.inf
+    """Seconds for building and rounds together; where they are short, fewer sizes are measured."""
 
 
 THOROUGH = Effort(40.0, 5, 30, 2, 2**26, 8)
@@ -79,6 +89,29 @@ def plan(devices: list[Device], effort: Effort, peers: Peers) -> list[Cell]:
         *dispatch.cells(devices, counts),
         *transfer.cells(devices, sizes),
     ]
+
+
+def plan_within(devices: list[Device], effort: Effort, peers: Peers) -> list[Cell]:
+    """The plan with as few sizes as its budget needs; every operation and count stays in it.
+
+    The ends of the sizes stay too, so that latency and bandwidth are both seen.
+
+    Args:
+        devices: where to measure.
+        effort: how much.
+        peers: the processes that measure.
+    """
+    cells = plan(devices, effort, peers)
+    for factor in _COARSER:
+        if building_seconds(cells) <= _BUILDING_SHARE * effort.budget:
+            break
+        cells = plan(devices, replace(effort, size_factor=factor), peers)
+    return cells
+
+
+def building_seconds(cells: list[Cell]) -> float:
+    """About how long compiling, checking and warming takes."""
+    return _BUILDING_S * len(cells)
 
 
 def left_out(devices: list[Device], effort: Effort) -> list[str]:

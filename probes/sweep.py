@@ -5,7 +5,9 @@ round turns it into noise, which the fit can see. Each row is handed on before t
 Several processes go through the same cells in the same order, and the first decides when to stop.
 """
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +15,8 @@ import numpy as np
 from probes.cell import Cell, UnmeasurableError
 from probes.context import Confinement, Device, oversubscribed
 from probes.peers import Peers
-from probes.plan import Effort, plan
+from probes.plan import Effort, plan_within
+from probes.precision import settled
 from probes.timing import LoadMeter, Program, now, warm_up
 
 Progress = Callable[[float, str], None]
@@ -46,6 +49,7 @@ def sweep(
     peers: Peers | None = None,
     seed: int = 0,
     only: tuple[str, ...] = (),
+    done_rounds: int = 0,
 ) -> list[str]:
     """Measure the machine into a table.
 
@@ -57,6 +61,7 @@ def sweep(
         peers: the processes that measure, where there are several.
         seed: of the order within each round.
         only: the operations to measure; without any, all.
+        done_rounds: how many rounds the table holds already, of an interrupted run.
 
     Returns:
         What this backend cannot be made to do, a sentence each.
@@ -65,14 +70,17 @@ def sweep(
         ProbeError: a program does not do its work.
     """
     progress(0.0, "looking for the right sizes")
-    peers = peers or Peers(devices)
+    begin, peers = now(), peers or Peers(devices)
     confinement = Confinement(peers.cores, devices[0].platform == "cpu")
     try:
         confinement.hold(1)
-        cells = [cell for cell in plan(devices, effort, peers) if not only or cell.op in only]
+        planned = plan_within(devices, effort, peers)
+        cells = [cell for cell in planned if not only or cell.op in only]
         confinement.release()
         prepared, left_out = _prepare(cells, peers, progress)
-        _rounds(prepared, peers, confinement, rows, effort, progress, seed)
+        allowed = min(effort.seconds, effort.budget - (now() - begin))
+        limits = replace(effort, seconds=allowed)
+        _rounds(prepared, peers, confinement, rows, limits, progress, seed, done_rounds)
         return left_out
     finally:
         confinement.release()
@@ -110,16 +118,23 @@ def _rounds(
     effort: Effort,
     progress: Progress,
     seed: int,
+    done_rounds: int,
 ) -> None:
     """Go through the cells in random order until the time is up or the rounds are enough."""
-    random, load, start = np.random.default_rng(seed), LoadMeter(), now()
-    for number in range(effort.most_rounds):
-        if number >= effort.least_rounds and peers.agree(now() - start) > effort.seconds:
-            return
+    random, load, start = np.random.default_rng([seed, done_rounds]), LoadMeter(), now()
+    medians: list[list[float]] = [[] for _ in prepared]
+    # A budget is kept even where that leaves fewer rounds than a fit would like.
+    least = effort.least_rounds if math.isinf(effort.budget) else 1
+    for number in range(done_rounds, max(effort.most_rounds, done_rounds + least)):
+        if number - done_rounds >= least:
+            over = now() - start > effort.seconds
+            enough = effort.precision > 0 and settled(medians, effort.precision)
+            if peers.agree(float(over or enough)):
+                return
         for place, chosen in enumerate(random.permutation(len(prepared))):
             cell, program, crowded = prepared[chosen]
             share = (number + place / len(prepared)) / effort.most_rounds
-            done = max(share, min((now() - start) / effort.seconds, 1.0))
+            done = max(share, min((now() - start) / max(effort.seconds, 1e-9), 1.0))
             progress(
                 _BUILDING_SHARE + (1 - _BUILDING_SHARE) * done,
                 f"round {number + 1}: {cell.name}",
@@ -127,6 +142,7 @@ def _rounds(
             confinement.hold(cell.devices if peers.count == 1 else len(peers.own_devices))
             warm_up(program)
             taken = [peers.seconds_of(program) for _ in range(effort.repeats)]
+            medians[chosen].append(float(np.median(taken)))
             foreign = peers.foreign_load(load.use())
             for repeat, seconds in enumerate(taken):
                 where = {"nodes": peers.nodes, "foreign_load": foreign, "oversubscribed": crowded}

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from probes.__main__ import INTERRUPTED, UNUSABLE, AsJson, Devices, Quick, measure, probe
+from probes.__main__ import (
+    INTERRUPTED,
+    UNUSABLE,
+    AsJson,
+    Devices,
+    Quick,
+    effort_of,
+    measure,
+    probe,
+)
 
 if TYPE_CHECKING:
     from scaleopt.data.measurements import Measurements
@@ -77,7 +86,7 @@ def run(
     folder = _made(out or _new_folder())
     table = folder / "measurements.csv"
     try:
-        measure(table, devices, quick=quick, quiet=as_json)
+        measure(table, devices, effort_of(quick), quiet=as_json)
     finally:
         if not any(folder.iterdir()):
             folder.rmdir()  # nothing was measured, so the name stays free

@@ -24,7 +24,6 @@ ALIKE = (
     "system",
     "versions",
     "driver",
-    "topology",
     "environment",
     "configuration",
 )
