@@ -7,6 +7,7 @@ latencies and bandwidths by arrays from four bytes up, the serial time by steps 
 import math
 from dataclasses import dataclass, replace
 
+import jax
 import psutil
 
 from probes import collectives, dispatch, matmul, memory, scaling, transfer
@@ -146,17 +147,18 @@ def _largest_array(devices: list[Device]) -> int:
     take long there and show nothing but memory.
     """
     if devices[0].platform != "cpu":
-        return _own_memory(devices[0]) // (16 * len(device_counts(len(devices))))
+        return _own_memory(devices) // (16 * len(device_counts(len(devices))))
     return min(psutil.virtual_memory().available // (8 * len(devices) ** 2), _LARGEST_ON_CPU)
 
 
 def _largest_stream(devices: list[Device]) -> int:
     """The largest of three arrays on each device, once for one device and once for all."""
     if devices[0].platform != "cpu":
-        return _own_memory(devices[0]) // 32
+        return _own_memory(devices) // 32
     return psutil.virtual_memory().available // (32 * (1 + len(devices)))
 
 
-def _own_memory(device: Device) -> int:
-    """Bytes of memory of an accelerator; a modest guess where the backend does not tell."""
-    return int((device.memory_stats() or {}).get("bytes_limit", _GUESSED_MEMORY))
+def _own_memory(devices: list[Device]) -> int:
+    """Bytes of memory of an accelerator here; a modest guess where the backend does not tell."""
+    here = next(device for device in devices if device.process_index == jax.process_index())
+    return int((here.memory_stats() or {}).get("bytes_limit", _GUESSED_MEMORY))
