@@ -102,7 +102,8 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
             f"calibrate takes a table, not {type(table).__name__}; "
             "give read_measurements(path).table"
         )
-    rows = table[_explained(table)].copy() if "op" in table else table
+    used = _explained(table) if "op" in table else np.ones(len(table), bool)
+    rows = table[used].copy()
     if "op" in table and rows.empty:
         found = ", ".join(sorted(map(str, table["op"].unique())))
         raise ValueError(f"no row of kind {', '.join(KINDS)} to calibrate from; found: {found}")
@@ -113,7 +114,7 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
 
     columns = _columns(rows)
     fixed, notes = _merged(rows)
-    left_out = table.drop(index=rows.index)["op"].value_counts()
+    left_out = table.loc[~used, "op"].value_counts()
     for op, count in left_out.items():
         of_kind = f"{count} of the {op} rows" if op in KINDS else f"{count} rows of kind {op}"
         notes.append(f"{of_kind} are not used{_WHY.get(str(op), '')}.")
@@ -130,7 +131,7 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
     )
 
 
-def _explained(table: pd.DataFrame) -> pd.Series:
+def _explained(table: pd.DataFrame) -> np.ndarray:
     """Which rows the model is about.
 
     Not products that memory limits or of another type than the steps', which have rates of their
@@ -147,7 +148,7 @@ def _explained(table: pd.DataFrame) -> pd.Series:
         used &= ~((op == "matmul") & other & bool(of_steps))
     if "method" in table:
         used &= ~((op == "step") & table["method"].fillna("").str.startswith("chain"))
-    return used
+    return used.to_numpy(bool)
 
 
 def check_rows_of(rows: pd.DataFrame, names: list[str]) -> None:
