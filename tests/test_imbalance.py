@@ -90,7 +90,7 @@ steps = st.builds(
 MOST = 4000
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(steps, st.floats(0.1, 10), st.floats(0, 1.2), st.sampled_from([1, 2, 3, 5, 50, MOST]))
 def test_the_best_of_uneven_steps_is_that_of_brute_force(step, compute, share, most):
     flops, size = compute * step.rate, share * compute / (2 * step.beta)

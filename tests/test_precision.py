@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.precise import PRECISE
 from test_contracts import FORMULAS, MODELS
@@ -57,6 +57,7 @@ def test_formula_is_precise(formula):
 @pytest.mark.parametrize(
     ("collective", "algorithm"), [(c, name) for c in ALGORITHMS for name in ALGORITHMS[c]]
 )
+@settings(max_examples=30)
 @given(
     size=quantities("B", edges=True),
     devices=st.integers(1, 100_000),

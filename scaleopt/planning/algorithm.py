@@ -96,7 +96,7 @@ def _least_crossing(one: Schedule | Pipeline, other: Schedule | Pipeline) -> flo
         return np.asarray(one.time(unit, transfer) - other.time(unit, transfer))
 
     with jax.enable_x64(True):
-        grid = np.geomspace(1e-9, 1e12, 2101)
+        grid = np.exp2(np.linspace(-30.0, 40.0, 2101))
         ahead = np.sign(lead(grid))
         grid, ahead = grid[ahead != 0], ahead[ahead != 0]  # a tie is where one takes over
         turns = np.flatnonzero(ahead[1:] != ahead[:-1])
