@@ -51,7 +51,6 @@ class Cell:
         return {
             "op": self.op,
             "devices": self.devices,
-            "nodes": 1,
             "flops": self.flops,
             "size_bytes": self.size_bytes,
             "moved_bytes": self.moved_bytes,

@@ -71,7 +71,7 @@ class Table:
     def close(self) -> None:
         """No more rows come."""
         if self._writer is not None:
-            self._writer.__exit__(None, None, None)
+            self._writer.close()
 
 
 def group_sizes(processes: int) -> list[int]:

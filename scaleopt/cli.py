@@ -4,7 +4,6 @@ Exit codes: 0 well; 2 wrong usage; 3 an input or a machine that does not allow w
 4 a fit that failed; 130 stopped by Ctrl-C. Nothing heavy is imported before a command needs it.
 """
 
-import importlib.metadata
 import json
 import os
 import signal
@@ -24,6 +23,7 @@ from probes.__main__ import (
     measure,
     probe,
 )
+from scaleopt import __version__
 
 if TYPE_CHECKING:
     from scaleopt.data.measurements import Measurements
@@ -55,7 +55,7 @@ Most = Annotated[
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(importlib.metadata.version("scaleopt"))
+        typer.echo(__version__)
         raise typer.Exit
 
 

@@ -35,4 +35,6 @@ def test_a_study_draws_its_figure(path):
     study = importlib.import_module(path.stem)
     if inspect.signature(study.draw).parameters:
         pytest.skip("its figure is of a simulation or a measurement that takes minutes")
-    study.draw().savefig(io.BytesIO())
+    picture = io.BytesIO()
+    study.draw().savefig(picture)
+    assert picture.tell() > 10_000

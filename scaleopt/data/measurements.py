@@ -89,6 +89,10 @@ class MeasurementWriter:
         self._file.flush()
         self.rows += 1
 
+    def close(self) -> None:
+        """Close the file; every row appended is in it."""
+        self._file.close()
+
     def __enter__(self) -> Self:
         """The writer itself."""
         return self
@@ -99,8 +103,8 @@ class MeasurementWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the file; every row appended is in it."""
-        self._file.close()
+        """Close the file."""
+        self.close()
 
 
 def write_measurements(path: str | Path, table: pd.DataFrame, context: Mapping[str, Any]) -> None:

@@ -1,11 +1,10 @@
 """Bandwidth as benchmarks print it: of the algorithm, and of the bus that it implies."""
 
-from typing import get_args
-
 import jax.numpy as jnp
 from jax import Array
 
 from scaleopt.models.collectives import Collective
+from scaleopt.models.schedules import algorithms
 from scaleopt.units import Bytes, BytesPerSecond, Count, Seconds, real
 
 
@@ -96,9 +95,7 @@ def bus_time(
 
 def _bus_factor(collective: Collective, devices: Array) -> Array:
     """The bytes that cross one device's link, as a multiple of the array's."""
-    if collective not in get_args(Collective):
-        known = ", ".join(get_args(Collective))
-        raise ValueError(f"collective={collective!r} is not known; use one of {known}")
+    algorithms(collective)  # refuses one that is not known
     if collective in ("broadcast", "reduce"):
         return jnp.ones_like(devices)
     if collective == "permute":

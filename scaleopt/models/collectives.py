@@ -12,7 +12,7 @@ from typing import Literal
 
 from jax import Array
 
-from scaleopt.models.schedules import Pipeline, algorithms
+from scaleopt.models.schedules import Pipeline, algorithm_of
 from scaleopt.units import Bytes, Count, Scalar, Seconds, SecondsPerByte, real
 
 AllReduceAlgorithm = Literal[
@@ -42,13 +42,9 @@ def collective_time(
     pieces: Scalar | None = None,
 ) -> Array:
     """Seconds of a collective by an algorithm, all arguments as in the function of its name."""
-    known = algorithms(collective)
-    if algorithm not in known:
-        raise ValueError(
-            f"algorithm={algorithm!r} is not known for {collective}; use one of {', '.join(known)}"
-        )
+    planned = algorithm_of(collective, algorithm)
     size, devices, alpha, beta, launch = real(size, devices, alpha, beta, launch)
-    schedule = known[algorithm](devices)
+    schedule = planned(devices)
     if pieces is not None:
         if not isinstance(schedule, Pipeline):
             raise ValueError(

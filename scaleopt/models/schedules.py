@@ -197,6 +197,20 @@ ALGORITHMS: dict[str, dict[str, Callable[[Array], Schedule | Pipeline]]] = {
 """The algorithms of each collective; the first is the one that is used unless another is named."""
 
 
+def algorithm_of(collective: str, algorithm: str) -> Callable[[Array], Schedule | Pipeline]:
+    """An algorithm of a collective.
+
+    Raises:
+        ValueError: a collective or an algorithm that is not known.
+    """
+    known = algorithms(collective)
+    if algorithm not in known:
+        raise ValueError(
+            f"algorithm={algorithm!r} is not known for {collective}; use one of {', '.join(known)}"
+        )
+    return known[algorithm]
+
+
 def algorithms(collective: str) -> dict[str, Callable[[Array], Schedule | Pipeline]]:
     """The algorithms of a collective by their names.
 

@@ -5,7 +5,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from scaleopt.models.collectives import Collective, collective_time
-from scaleopt.models.schedules import Pipeline, Schedule, algorithms
+from scaleopt.models.schedules import Pipeline, Schedule, algorithm_of, algorithms
 from scaleopt.units import Scalar, real
 
 
@@ -70,14 +70,8 @@ def crossover_size(
 
     Source: set the two times equal.
     """
-    known = algorithms(collective)
-    for name in (first, second):
-        if name not in known:
-            raise ValueError(
-                f"{name!r} is not known for {collective}; use one of {', '.join(known)}"
-            )
     with jax.enable_x64(True):
-        one, other = (known[name](real(devices)[0]) for name in (first, second))
+        one, other = (algorithm_of(collective, name)(real(devices)[0]) for name in (first, second))
     if isinstance(one, Pipeline) or isinstance(other, Pipeline):
         return _least_crossing(one, other) * alpha / beta if alpha and beta else float("inf")
     more = float(other.messages - one.messages) * alpha

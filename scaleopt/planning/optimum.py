@@ -24,17 +24,13 @@ from scaleopt.fitting.propagate import Estimate, hangs_on_blind, propagate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.collectives import all_reduce_time
 from scaleopt.models.step import StepTime
+from scaleopt.planning.minimum import least_place
 from scaleopt.units import Bytes, Count, Flops, Scalar, Seconds, real
 
 TimeModel = Callable[[Count, Flops, Bytes], Seconds]
 """Anything that gives the seconds of a step from devices, FLOP and bytes."""
 
 _FARTHEST = 2.0**40
-_GRID = 641
-_HALVINGS = 50
-_ZOOM, _ZOOMS = 33, 8
-_ROUNDING = 1e-12
-_FLAT = 1e-3
 _JUST_ABOVE_ONE = 1 + 1e-6
 
 
@@ -119,10 +115,7 @@ def _optimum(time: TimeModel, flops: Scalar, size: Scalar, most: Scalar) -> Arra
     """N* of any model, at most `most`, which may be infinite."""
     if isinstance(time, StepTime):
         return of_step_time(time, flops, size, most)
-    best = _of_callable(time, flops, size, jnp.minimum(most, _FARTHEST))
-    # Still falling at the end of a search without a limit: every further device pays.
-    endless = jnp.isinf(most) & (best >= 0.99 * _FARTHEST)
-    return jnp.where(endless, jnp.inf, jnp.minimum(best, most))
+    return _by_search(time, flops, size, most)
 
 
 def of_step_time(step: StepTime, flops: Scalar, size: Scalar, most: Scalar) -> Array:
@@ -172,10 +165,27 @@ def _exposed_by_search(
     # What sets in with the second device is no part of the valley; one alone is compared later.
     least = jnp.maximum(least, _JUST_ABOVE_ONE)
     finite = jnp.isfinite(least)
-    end = jnp.maximum(jnp.minimum(most, _FARTHEST), least)
-    found = _of_callable(seconds, flops, size, end, jnp.where(finite, least, _JUST_ABOVE_ONE))
-    endless = ~finite | (jnp.isinf(most) & (found >= 0.99 * _FARTHEST))
-    return jnp.where(endless, most, jnp.minimum(found, most))
+    found = _by_search(seconds, flops, size, most, jnp.where(finite, least, _JUST_ABOVE_ONE))
+    return jnp.where(finite, found, most)
+
+
+def _by_search(
+    time: TimeModel, flops: Scalar, size: Scalar, most: Scalar, least: Scalar = 1.0
+) -> Array:
+    """N* of any callable from `least` to `most`, for each W and M; infinite where T only falls."""
+
+    def alone(flops: Array, size: Array, most: Array, least: Array) -> Array:
+        def seconds(log_devices: Array) -> Array:
+            return jnp.asarray(time(jnp.exp(log_devices), flops, size))
+
+        end = jnp.maximum(jnp.minimum(most, _FARTHEST), least)
+        return jnp.exp(least_place(seconds, jnp.log(least), jnp.log(end)))
+
+    flops, size, most, least = real(flops, size, most, least)
+    best = jnp.vectorize(alone)(flops, size, most, least)
+    # Still falling at the end of a search without a limit: every further device pays.
+    endless = jnp.isinf(most) & (best >= 0.99 * _FARTHEST)
+    return jnp.where(endless, jnp.inf, jnp.minimum(best, most))
 
 
 def _safe_ratio(gain: Array, cost: Array) -> Array:
@@ -192,67 +202,6 @@ def _safe_root(square: Array) -> Array:
     """The root; the slope of √ is infinite at 0, and 0 is returned there with slope 0."""
     positive = square > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)
-
-
-def _of_callable(
-    time: TimeModel, flops: Scalar, size: Scalar, most: Scalar, least: Scalar = 1.0
-) -> Array:
-    """N* of any callable, for each W and M."""
-
-    def alone(flops: Array, size: Array, most: Array, least: Array) -> Array:
-        def seconds(log_devices: Array) -> Array:
-            return jnp.asarray(time(jnp.exp(log_devices), flops, size))
-
-        return jnp.exp(_least_of(seconds, jnp.log(least), jnp.log(most)))
-
-    return jnp.vectorize(alone)(*real(flops, size, most, least))
-
-
-def _least_of(seconds: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """Where a function is least: the best cell of a grid, refined by its slope, or by its value.
-
-    The slope tells the place best where the function is smooth; where it has a kink or a jump, as
-    the levels of a tree make it, its value does, and the place does not move with a parameter.
-    """
-    grid = jnp.linspace(low, high, _GRID)
-    place = jnp.argmin(jax.lax.stop_gradient(jax.vmap(seconds)(grid)))
-    # Where the best is an end of the range there is no zero to bracket: the search is given one.
-    end = (place == 0) | (place == _GRID - 1)
-    below, above = grid[jnp.maximum(place - 1, 0)], grid[jnp.minimum(place + 1, _GRID - 1)]
-    slope = jax.grad(seconds)
-
-    def condition(x: Array) -> Array:
-        return jnp.where(end, x - grid[place], slope(x))
-
-    def search(condition: Callable[[Array], Array], start: Array) -> Array:
-        def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
-            middle = (bracket[0] + bracket[1]) / 2
-            rising = condition(middle) > 0
-            return jnp.where(rising, bracket[0], middle), jnp.where(rising, middle, bracket[1])
-
-        def zoom(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
-            within = jnp.linspace(bracket[0], bracket[1], _ZOOM)
-            best = jnp.argmin(jax.vmap(seconds)(within))
-            return within[jnp.maximum(best - 1, 0)], within[jnp.minimum(best + 1, _ZOOM - 1)]
-
-        by_slope, _ = jax.lax.fori_loop(0, _HALVINGS, halve, (below, above))
-        near = jax.lax.fori_loop(0, _ZOOMS, zoom, (below, above))
-        tried = jnp.linspace(near[0], near[1], _ZOOM)
-        times = jax.vmap(seconds)(tried)
-        # The slope's place where it is as good as any, since it is the most exact.
-        good = seconds(by_slope) <= jnp.min(times) * (1 + _ROUNDING)
-        best = jnp.where(good, by_slope, tried[jnp.argmin(times)])
-        return jnp.where(end, start, best)
-
-    def tangent(linear: Callable[[Array], Array], change: Array) -> Array:
-        bend = linear(jnp.ones_like(change))
-        return jnp.where(bend > 0, change / jnp.where(bend > 0, bend, 1.0), 0.0)
-
-    # Differentiated through dT/dx = 0, which stays true when a parameter moves.
-    found = jax.lax.custom_root(condition, grid[place], search, tangent)
-    still = jax.lax.stop_gradient(found)
-    smooth = end | (jnp.abs(slope(still)) <= _FLAT * jnp.abs(seconds(still)))
-    return jnp.where(jax.lax.stop_gradient(smooth), found, still)
 
 
 def optimum_of_fit(
