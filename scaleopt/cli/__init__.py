@@ -1,0 +1,40 @@
+"""The command line: `scaleopt run`, or its parts `probe` and `fit`; one file a command.
+
+Exit codes: 0 well; 2 wrong usage; 3 an input or a machine that does not allow what was asked;
+4 a fit that failed; 130 stopped by Ctrl-C. Nothing heavy is imported before a command needs it.
+"""
+
+from typing import Annotated
+
+import typer
+
+from probes.__main__ import probe
+from scaleopt import __version__
+from scaleopt.cli.fit import fit
+from scaleopt.cli.run import run
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its panels cost help a tenth of a second
+    help="Measure a few devices, fit a scaling law, decide how many to use.",
+)
+app.command("run")(run)
+app.command("probe")(probe)
+app.command("fit")(fit)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Measure a few devices, fit a scaling law, decide how many to use."""
