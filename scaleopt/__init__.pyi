@@ -7,7 +7,9 @@ from .data.measurements import MeasurementWriter as MeasurementWriter
 from .data.measurements import TruncatedLineWarning as TruncatedLineWarning
 from .data.measurements import read_measurements as read_measurements
 from .data.measurements import write_measurements as write_measurements
+from .data.readers.read import read_log as read_log
 from .fitting.calibrate import calibrate as calibrate
+from .fitting.design import next_measurement as next_measurement
 from .fitting.fit import fit as fit
 from .fitting.propagate import Estimate as Estimate
 from .fitting.propagate import propagate as propagate

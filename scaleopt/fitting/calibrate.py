@@ -20,7 +20,8 @@ import pandas as pd
 from jax import Array
 from scipy.optimize import nnls
 
-from scaleopt.data.schema import OPS, operations
+from scaleopt.data.schema import OPS
+from scaleopt.fitting.columns import columns_of
 from scaleopt.fitting.estimate import estimate
 from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.parameters import free_parameters
@@ -31,6 +32,7 @@ from scaleopt.models.step import StepTime
 KINDS = ("matmul", "all_reduce", "step")
 """The kinds of rows that a step model explains."""
 
+_COLUMNS = ("op", "devices", "flops", "size", "operations", "injected")
 _NEEDED = {"matmul": ("flops",), "all_reduce": ("size_bytes",), "step": ("flops",)}
 _WHY = {
     "matmul": ": memory limits them, or they are of another type than the steps",
@@ -104,6 +106,8 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
         )
     used = _explained(table) if "op" in table else np.ones(len(table), bool)
     rows = table[used].copy()
+    for name in {"flops", "size_bytes"} - set(rows):
+        rows[name] = np.nan
     if "op" in table and rows.empty:
         found = ", ".join(sorted(map(str, table["op"].unique())))
         raise ValueError(f"no row of kind {', '.join(KINDS)} to calibrate from; found: {found}")
@@ -112,7 +116,7 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
         check_rows_of(rows[rows["op"] == kind], list(needed))
     check_rows_of(rows[(rows["op"] == "step") & (rows["devices"] > 1)], ["size_bytes"])
 
-    columns = _columns(rows)
+    columns = columns_of(rows, _COLUMNS)
     fixed, notes = _merged(rows)
     left_out = table.loc[~used, "op"].value_counts()
     for op, count in left_out.items():
@@ -155,20 +159,6 @@ def check_rows_of(rows: pd.DataFrame, names: list[str]) -> None:
     """Refuse rows that lack what their kind needs; no rows at all are well."""
     if not rows.empty:
         check_rows(rows, names)
-
-
-def _columns(rows: pd.DataFrame) -> dict[str, Any]:
-    """What `ObserveStepTime` takes; a size or work that a kind does not have counts as 0."""
-    blank = pd.Series(0.0, index=rows.index)
-    method = rows["method"].fillna("") if "method" in rows else pd.Series("", index=rows.index)
-    return {
-        "op": rows["op"].astype(str),
-        "devices": rows["devices"].astype(float),
-        "flops": rows.get("flops", blank).fillna(0.0),
-        "size": rows.get("size_bytes", blank).fillna(0.0),
-        "operations": method.map(operations),
-        "injected": rows.get("injected_s", blank).fillna(0.0),
-    }
 
 
 def _merged(rows: pd.DataFrame) -> tuple[dict[str, float], list[str]]:

@@ -8,22 +8,12 @@ import numpy as np
 import pandas as pd
 from jax import Array
 
-from scaleopt.data.schema import operations
+from scaleopt.fitting.columns import COLUMN_OF, columns_of
 from scaleopt.fitting.estimate import estimate
 from scaleopt.fitting.parameters import free_parameters
 from scaleopt.fitting.result import Fit
 
 Model = TypeVar("Model")
-
-COLUMN_OF = {
-    "devices": "devices",
-    "nodes": "nodes",
-    "flops": "flops",
-    "size": "size_bytes",
-    "moved_bytes": "moved_bytes",
-    "injected": "injected_s",
-}
-"""Which column a model's argument is filled from."""
 
 
 class CallModel(eqx.Module):
@@ -70,18 +60,14 @@ def fit(model: Model, table: pd.DataFrame, *, fixed: tuple[str, ...] = ()) -> Fi
     arguments = _arguments(model)
     names = [COLUMN_OF[name] for name in arguments if name in COLUMN_OF]
     check_rows(table, ["time_s", *names])
-    blank = pd.Series("", index=table.index)
-    methods = table["method"].fillna("") if "method" in table else blank
-    chained = methods.map(operations)
+    columns = columns_of(table, arguments)
+    chained = columns.get("operations", columns_of(table, ["operations"])["operations"])
     if "operations" not in arguments and bool((chained > 1).any()):
         raise ValueError(
             f"row {chained.index[chained > 1][0]} times a chain of several operations, and the "
             "model's call does not take `operations`; add the argument, or keep the rows "
             "whose method is 'single'"
         )
-    columns = {name: table[COLUMN_OF[name]] for name in arguments if name in COLUMN_OF}
-    if "operations" in arguments:
-        columns["operations"] = chained
     return estimate(CallModel(arguments), free_parameters(model, fixed), table, columns)
 
 

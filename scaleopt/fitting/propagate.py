@@ -63,7 +63,7 @@ def propagate(
     check_level(level)
     with jax.enable_x64(True):
         best = jax.tree.map(jnp.asarray, fit.constrained)
-        value, slope = _value_and_slope(function, fit.parameters, best)
+        value, slope = value_and_slope(function, fit.parameters, best)
         if value.shape != ():
             raise ValueError(
                 f"the function returns {value.shape} numbers; propagate takes one that returns one"
@@ -82,12 +82,12 @@ def hangs_on_blind(function: Callable[[Any], Any], fit: Fit[Any]) -> bool:
     """Whether any of the numbers that the function returns changes along a blind direction."""
     with jax.enable_x64(True):
         best = jax.tree.map(jnp.asarray, fit.constrained)
-        _, slope = _value_and_slope(function, fit.parameters, best)
+        _, slope = value_and_slope(function, fit.parameters, best)
     return bool(np.any(depends_on_blind(np.asarray(slope), fit.covariance)))
 
 
 @eqx.filter_jit
-def _value_and_slope(
+def value_and_slope(
     function: Callable[[Any], Any], parameters: Parameters, point: Point
 ) -> tuple[jax.Array, jax.Array]:
     """The function of the model at a point, and its derivative by each u."""

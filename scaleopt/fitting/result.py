@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from scaleopt.data.schema import OPS
+from scaleopt.fitting.columns import columns_of
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point, values_of
 from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.solve import Observe
@@ -94,10 +95,13 @@ class Fit(Generic[Model]):
         value = self.estimate
         return np.minimum(low, value), np.maximum(high, value)
 
-    def predict(self, *, level: float = 0.9, **columns: Any) -> Prediction:
+    def predict(
+        self, table: pd.DataFrame | None = None, *, level: float = 0.9, **columns: Any
+    ) -> Prediction:
         """Seconds of rows still to be measured.
 
         Args:
+            table: rows with the columns of a table of measurements, instead of `columns`.
             level: the share of measurements within the range.
             columns: what the model takes, such as devices, flops [FLOP] and size [B]; a
                 calibrated fit also takes op ("step" unless said), operations and injected [s].
@@ -110,6 +114,10 @@ class Fit(Generic[Model]):
             ValueError: a column that the model does not take, or one that it lacks.
         """
         check_level(level)
+        if table is not None:
+            if columns:
+                raise ValueError(f"predict takes a table or {', '.join(columns)}, not both")
+            columns = columns_of(table, self.columns)
         unknown_names = set(columns) - set(self.columns)
         lacking = set(self.columns) - set(columns) - _OPTIONAL
         if unknown_names or lacking:
@@ -123,7 +131,7 @@ class Fit(Generic[Model]):
             return Prediction(zero + np.nan, zero, zero + np.inf)
         kind = columns.get("op")
         with jax.enable_x64(True):
-            log_predicted, jacobian = _log_time_and_slope(
+            log_predicted, jacobian = log_time_and_slope(
                 self.observe, self.parameters, self.constrained, prepare_columns(columns)
             )
         log_predicted, jacobian = np.atleast_1d(log_predicted), np.asarray(jacobian)
@@ -182,7 +190,7 @@ class Fit(Generic[Model]):
 
 
 @eqx.filter_jit
-def _log_time_and_slope(
+def log_time_and_slope(
     observe: Observe, parameters: Parameters, point: Point, columns: dict[str, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
     """Log T of each row, and its derivative by each u."""

@@ -1,0 +1,50 @@
+"""What an observation takes, from the columns of a table: one naming for fits, forecasts, plans."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from scaleopt.data.schema import operations
+
+COLUMN_OF = {
+    "devices": "devices",
+    "nodes": "nodes",
+    "flops": "flops",
+    "size": "size_bytes",
+    "moved_bytes": "moved_bytes",
+    "injected": "injected_s",
+}
+"""Which column a model's argument is filled from."""
+
+
+def columns_of(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Any]:
+    """What a model takes, for each row of a table.
+
+    Args:
+        table: rows as `read_measurements` returns them.
+        names: of the model's arguments; `operations` is read from `method`.
+
+    Returns:
+        A column for each name; a size, work or injected time that a row does not have is 0.
+
+    Raises:
+        ValueError: a column that the table lacks.
+    """
+    found: dict[str, Any] = {}
+    for name in names:
+        column = COLUMN_OF.get(name, name)
+        if name == "operations":
+            blank = pd.Series("", index=table.index)
+            method = table["method"].fillna("") if "method" in table else blank
+            found[name] = method.map(operations)
+        elif column in table:
+            values = table[column]
+            found[name] = values if name == "op" else values.astype(float).fillna(0.0)
+        elif name == "injected":
+            found[name] = pd.Series(0.0, index=table.index)
+        elif name == "op":
+            found[name] = pd.Series("step", index=table.index)
+        else:
+            raise ValueError(f"the table has no column {column!r}, which the model needs; add it")
+    return found
