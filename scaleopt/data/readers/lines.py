@@ -1,0 +1,81 @@
+"""A log as clean lines: decoded, without colours, rank tags and time stamps, in bounded memory."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+LONGEST = 65536
+"""Bytes of a line that are read; the rest of a longer one is passed over."""
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")
+_TAG = re.compile(
+    r"\[\d+,\d+\](?:<std(?:out|err|diag)>)?: ?"  # Open MPI --tag-output
+    r"|\[[\w.-]+:\d+:\d+\]<?(?:stdout|stderr)?>?: ?"
+    r"|\[?(?:rank|proc|worker|node)[ _-]?\d+\]?: ?"
+    r"|\[\d{1,6}\](?::| (?=[\s#\d])) ?"  # Intel MPI -l writes [0], others [0]:
+    r"|\d{1,6}: (?=[\s#\d])"  # srun --label
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[-+]\d\d:?\d\d)?\]? ?"
+    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ?"
+    r"|(?:[\w.-]*worker[\w.-]*|[\w-]+-\d+): (?=[\s#\d])"  # a pod's name
+    r"|> ",
+    re.IGNORECASE,
+)
+
+
+class Line(NamedTuple):
+    """A line of the log: its number from 1, and its text without what others wrote before it."""
+
+    number: int
+    text: str
+
+
+def lines(path: Path) -> Iterator[Line]:
+    """Every line, one at a time."""
+    with path.open("rb") as file:
+        encoding = _encoding(file.read(4096))
+        file.seek(0)
+        for number, raw in enumerate(_raw_lines(file, encoding), 1):
+            yield Line(number, clean(raw))
+
+
+def clean(text: str) -> str:
+    r"""A line without colours, line end, rank tags and time stamps.
+
+    >>> clean("[1,0]<stdout>:\x1b[32m   8   2  float\x1b[0m\r\n")
+    '   8   2  float'
+    >>> clean("2024-05-01T10:11:12.123456Z # Rank 0")
+    '# Rank 0'
+    """
+    text = _COLOUR.sub("", text) if "\x1b" in text else text
+    text = text.rstrip("\r\n\0").lstrip("\ufeff")
+    for _ in range(4):  # tags stand before tags, as a pod's time stamp before a rank
+        tag = _TAG.match(text)
+        if tag is None:
+            return text
+        text = text[tag.end() :]
+    return text
+
+
+def _raw_lines(file: IO[bytes], encoding: str) -> Iterator[str]:
+    if encoding.startswith("utf-16"):
+        with open(file.fileno(), encoding=encoding, errors="replace", closefd=False) as text:
+            while line := text.readline(LONGEST):
+                yield line
+                while line and not line.endswith("\n"):
+                    line = text.readline(LONGEST)
+        return
+    while raw := file.readline(LONGEST):
+        yield raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else "utf-8", "replace")
+        while raw and not raw.endswith(b"\n"):
+            raw = file.readline(LONGEST)
+
+
+def _encoding(start: bytes) -> str:
+    """By the mark at the beginning, else by where the zero bytes of plain letters stand."""
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if len(start) > 3 and start[1::2].count(0) > len(start) // 3:
+        return "utf-16-le"
+    if len(start) > 3 and start[::2].count(0) > len(start) // 3:
+        return "utf-16-be"
+    return "utf-8"

@@ -1,0 +1,266 @@
+"""nccl-tests and rccl-tests: `size count type [redop] [root]`, then time, algbw and busbw.
+
+`size` is what one device holds of the larger of its two buffers: the full array for all but
+all-to-all and send-receive, where N devices hold N of them. algbw = size / time; the bandwidths are
+in 10⁹ B/s. The columns changed over the years (no root, `error` for `#wrong`, i_min and i_max per
+iteration), so they are read from the header; a table without one is read in the layout that agrees
+with its own bandwidths.
+
+Source: nccl-tests, src/common.cu, src/util.cu and doc/PERFORMANCE.md.
+"""
+
+import re
+
+from scaleopt.data.readers.lines import Line
+from scaleopt.data.readers.printed import RATES, SECONDS, overlap, printed, whole
+from scaleopt.data.readers.record import ITEM_BYTES, OPS, Block, Log, Row, Timing, dtype_of
+from scaleopt.units import GB, us
+
+POWERS = {"all_to_all": 1, "permute": 1}
+_PROGRAM = re.compile(r"\b(\w+?)_perf\b")
+_HEADER = re.compile(r"\bsize\b.*\bcount\b.*\btype\b.*\btime\b.*\balgbw\b|\bsize\b.*\bcputime\b")
+_UNITS = re.compile(r"\(B\).*\(elements\)|\(elements\).*\(\w+\)")
+_DEVICE = re.compile(
+    r"#?\s*Rank\s+(\d+)\s.*?(?:\bon\s+(\S+)\s+)?\bdevice\s+(\d+)\s+\[[^\]]*\]\s*(.*)"
+)
+_RUN = re.compile(r"#?\s*nThreads?:?\s+(\d+)\s+nGpus:?\s+(\d+)\b")
+_ROW = re.compile(r"\s*[\d,]+\s+[\d,]+\s+[A-Za-z]\w*\s")
+_VERSION = re.compile(r"(?:NCCL|RCCL) version\s*:?\s*(\S+)|((?:nccl|rccl)-tests:? [Vv]ersion \S+)")
+_NOISE = re.compile(
+    r"\s*(?:$|```|~~~|---|===|\.\.\.|…|\||.*\b(?:NCCL|RCCL|MSCCL) (?:INFO|WARN|TRACE|version)"
+    r"|.*\bWARN(?:ING)?\b|rccl-tests|nThread|Using devices|.*\bRank +\d+.*\bdevice\b|.*_perf\b)"
+)
+_REDUCTIONS = ("sum", "prod", "max", "min", "avg", "mulsum")
+_FRONT = ("size", "count", "type", "redop", "root")
+
+
+class Reader:
+    """Reads one log."""
+
+    name = "nccl-tests"
+
+    def finish(self) -> None:
+        """Nothing is left over at the end."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.block: Block | None = None
+        self._new_run()
+
+    @staticmethod
+    def starts(text: str) -> bool:
+        """Whether a line can only be of this format."""
+        return bool(
+            (_HEADER.search(text) and "busbw" in text and "(GB/s)" not in text)
+            or _RUN.match(text)
+            or re.search(r"\b(?:nccl|rccl)-tests:? [Vv]ersion", text)
+        )
+
+    @staticmethod
+    def bare(text: str) -> bool:
+        """Whether a line may be a row of a table without a header."""
+        return bool(_ROW.match(text) and _layouts(text.split()))
+
+    def read(self, line: Line) -> None:
+        """Take one line."""
+        text = line.text
+        if program := _PROGRAM.search(text):
+            self._program(program[1], text)
+        if version := _VERSION.search(text):
+            self.log.facts["nccl" if version[1] else "benchmark"] = version[1] or version[2]
+        if _HEADER.search(text) and "busbw" in text:
+            self._header(text)
+        elif self.block is None and _UNITS.search(text) and "GB" in text:
+            self._units(text)
+        elif run := _RUN.match(text):
+            self._new_run()
+            self.per_process = int(run[1]) * int(run[2])
+        elif "Using devices" in text:
+            self._devices_follow(text)
+        elif device := _DEVICE.match(text):
+            self._device(device)
+        elif separator := re.match(r"=+\s*(\d+)[- ]nodes?\s*=+", text.strip()):
+            self.block, self.ranks, self.hosts = None, set(), set()
+            self.told_nodes, self.per_process = int(separator[1]), None
+        elif _ROW.match(text):
+            self._row(line)
+        elif text.lstrip().startswith("#"):
+            if _numbers(text) >= 6:
+                self.log.skip(line, "a row that is commented out, or damaged")
+            elif "Out of bounds" in text or "Avg bus" in text or "concluded" in text:
+                self.block = None
+        elif (self.block is not None or _numbers(text) >= 6) and not _NOISE.match(text):
+            self.log.skip(line, "neither a row nor a message that is known")
+
+    def _new_run(self) -> None:
+        self.block = None
+        self.columns: tuple[str, ...] | None = None
+        self.units: list[tuple[str, float]] = []
+        self.ranks: set[int] = set()
+        self.hosts: set[str] = set()
+        self.per_process: int | None = None
+        self.told_nodes: int | None = None
+        if not hasattr(self, "op"):
+            self.op: str | None = None
+
+    def _program(self, name: str, text: str) -> None:
+        """The program names the operation, and so begins another run."""
+        if "concluded" not in text:
+            self.op = name
+            self.block = None
+
+    def _devices_follow(self, text: str) -> None:
+        self.ranks, self.hosts = set(), set()
+        if across := re.search(r"across (\d+) nodes", text):
+            self.told_nodes = int(across[1])
+
+    def _device(self, match: re.Match[str]) -> None:
+        self.ranks.add(int(match[1]))
+        if match[2]:
+            self.hosts.add(match[2])
+        if kind := match[4].strip():
+            self.log.facts["device_kind"] = re.sub(r"\s*\(node \d+\)$", "", kind)
+
+    def _header(self, text: str) -> None:
+        names = [name.strip("#*").replace("cputime", "time") for name in text.split()]
+        self.columns = tuple(name for name in names if name)
+        self.units = []
+        self.block = None
+
+    def _units(self, text: str) -> None:
+        """Which unit stands under which time and bandwidth."""
+        for unit in re.findall(r"\(([^)]*)\)", text):
+            if unit.lower() in SECONDS:
+                self.units.append(("s", SECONDS[unit.lower()]))
+            elif unit.lower() in RATES:
+                self.units.append(("B/s", RATES[unit.lower()]))
+
+    def _row(self, line: Line) -> None:
+        cells = line.text.split()
+        layouts = _layouts(cells, self.columns)
+        rows = [row for layout in layouts if (row := self._cells(line, cells, layout)) is not None]
+        agreeing = [row for row in rows if agrees(row)]
+        if not rows:
+            self.log.skip(line, f"{len(cells)} cells that are not {self._expected()}")
+        elif not agreeing:
+            self.log.skip(line, "size, time and bandwidth do not agree")
+        else:
+            self._block(cells).rows.append(agreeing[0])
+
+    def _expected(self) -> str:
+        return " ".join(self.columns or (*_FRONT, "time", "algbw", "busbw"))
+
+    def _block(self, cells: list[str]) -> Block:
+        if self.block is None:
+            known = OPS.get(self.op or "")
+            complete = bool(self.ranks) and len(self.ranks) == max(self.ranks) + 1
+            nodes = self.told_nodes or len(self.hosts) or None
+            if complete and len(self.ranks) == self.per_process:
+                nodes = 1
+            self.block = Block(
+                POWERS,
+                op=known,
+                unknown_op=self.op if self.op and not known else None,
+                devices=len(self.ranks) if complete else None,
+                least_devices=max(self.ranks, default=0) + 1,
+                nodes=nodes,
+                per_process=self.per_process or 1,
+                reduces=any(cell in _REDUCTIONS for cell in cells[3:4]),
+                rooted=self._root(cells),
+            )
+            if self.ranks and not complete and self.hosts:
+                self.log.note("nodes: counted from a list of devices that is shortened")
+            self.log.blocks.append(self.block)
+        return self.block
+
+    def _root(self, cells: list[str]) -> bool | None:
+        """Whether the operation has a root, where the columns say so."""
+        place = 4 if cells[3:4] and not printed(cells[3]) else 3
+        root = whole(cells[place].lstrip("-")) if len(cells) in (13, 11, 9, 8) else None
+        return None if root is None else not cells[place].startswith("-")
+
+    def _cells(self, line: Line, cells: list[str], layout: tuple[str, ...]) -> Row | None:
+        """The row that cells are in one layout; None where a cell is not what it has to be."""
+        size, count = whole(cells[0]), whole(cells[1])
+        if size is None or count is None:
+            return None
+        dtype = dtype_of(cells[2])
+        if dtype not in ITEM_BYTES:
+            return None
+        times, algbws, busbws = [], [], []
+        scales = [scale for kind, scale in self.units if kind == "s"] or [us]
+        rates = [scale for kind, scale in self.units if kind == "B/s"] or [GB]
+        for name, cell in zip(layout, cells, strict=False):
+            number = printed(cell)
+            if name in ("time", "algbw", "busbw"):
+                if number is None or number.value < 0 or (name == "time" and number.value == 0):
+                    return None
+                scale = scales[0] if name == "time" else rates[0]
+                {"time": times, "algbw": algbws, "busbw": busbws}[name].append(number.times(scale))
+            elif not _plausible(name, cell):
+                return None
+            if name == "wrong" and number is not None and number.value != 0:
+                self.log.note("rows whose results the benchmark found wrong (#wrong is not 0)")
+        labels = ("out-of-place", "in-place")
+        timings = [Timing(*timing) for timing in zip(labels, times, algbws, busbws, strict=False)]
+        return Row(line, float(size), tuple(timings), count, dtype)
+
+
+def _plausible(name: str, cell: str) -> bool:
+    """Whether a cell may stand in its column."""
+    if name == "redop":
+        return cell in (*_REDUCTIONS, "none")
+    if name == "root":
+        return re.fullmatch(r"-?\d{1,6}", cell) is not None
+    if name in ("wrong", "error"):
+        return printed(cell) is not None or cell.upper() == "N/A"
+    return True
+
+
+def agrees(row: Row) -> bool:
+    """Whether every algbw is size over time, and the size a multiple of the count's bytes."""
+    item = (row.elements or 0) * ITEM_BYTES.get(row.dtype, 1)
+    if (item == 0) != (row.size == 0) or (item and row.size % item):
+        return False
+    return all(
+        timing.algbw is None
+        or overlap(
+            timing.algbw, row.size / timing.seconds.high, row.size / max(timing.seconds.low, 1e-12)
+        )
+        for timing in row.timings
+    )
+
+
+def _layouts(cells: list[str], header: tuple[str, ...] | None = None) -> list[tuple[str, ...]]:
+    """Every layout that has as many columns as there are cells, the header's alone where known."""
+    if header is not None:
+        bare = tuple(name for name in header if name not in ("redop", "root", "timestamp"))
+        stamped = "timestamp" in header
+        kinds = [
+            tuple(name for name in header if name not in left and name != "timestamp")
+            for left in ((), ("redop",), ("root",), ("redop", "root"))
+        ]
+        lengths = {len(kind): kind for kind in reversed(kinds)} | {len(bare): bare}
+        found = [lengths[n] for n in (len(cells), len(cells) - 2 * stamped) if n in lengths]
+        if found:
+            return found[:1]
+        one = (
+            header[: header.index("time", header.index("time") + 1)]
+            if header.count("time") > 1
+            else ()
+        )
+        return [one] if one and len(one) == len(cells) else []
+    groups = (("time", "algbw", "busbw", "wrong"), ("time", "algbw", "busbw"))
+    fronts = (_FRONT, _FRONT[:4], _FRONT[:3])
+    return [
+        front + group * repeats
+        for front in fronts
+        for group in groups
+        for repeats in (2, 1)
+        if len(front) + repeats * len(group) == len(cells)
+    ]
+
+
+def _numbers(text: str) -> int:
+    """How many cells of a line are numbers."""
+    return sum(printed(cell) is not None for cell in text.split())

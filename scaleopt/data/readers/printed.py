@@ -1,0 +1,85 @@
+"""Numbers as a log prints them: a value, and the range that the printed digits leave open."""
+
+import re
+from typing import NamedTuple
+
+from scaleopt.units import GB, MB, GiB, KiB, MiB, TiB, kB, million, ms, ns, us
+
+_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?(?:[eE]([-+]?\d{1,3}))?")
+_SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?|[KMGT])", re.IGNORECASE)
+_BINARY = {"": 1.0, "K": KiB, "M": MiB, "G": GiB, "T": TiB}
+
+SECONDS = {
+    **dict.fromkeys(("us", "usec", "µs", "μs", "microseconds"), us),
+    **dict.fromkeys(("ms", "msec", "milliseconds"), ms),
+    **dict.fromkeys(("s", "sec", "secs", "seconds"), 1.0),
+    **dict.fromkeys(("ns", "nsec"), ns),
+}
+"""Units of time that logs write."""
+RATES = {
+    **dict.fromkeys(("gb/s", "gbps", "gb/sec"), GB),
+    **dict.fromkeys(("mb/s", "mbytes/sec", "mb/sec"), MB),
+    "gib/s": GiB,
+    "kb/s": kB,
+    "tb/s": million * million,
+}
+"""Units of bandwidth that logs write; a `Gbps` that means bits is its reader's to know."""
+
+
+class Printed(NamedTuple):
+    """A printed number, and the least and the most it can have been before it was rounded."""
+
+    value: float
+    low: float
+    high: float
+
+    def times(self, factor: float) -> "Printed":
+        """The same in another unit; the factor is positive."""
+        return Printed(self.value * factor, self.low * factor, self.high * factor)
+
+
+def printed(text: str) -> Printed | None:
+    """The number that a cell holds, None where it holds none; `nan` and `inf` are none.
+
+    >>> printed("16.85")
+    Printed(value=16.85, low=16.845, high=16.855)
+    >>> printed("1,048,576").value, printed("12x"), printed("nan")
+    (1048576.0, None, None)
+    """
+    match = _NUMBER.fullmatch(text) if text.isascii() else None
+    if match is None:
+        return None
+    value = float(text.replace(",", ""))
+    half = 0.5 * 10.0 ** (int(match[2] or 0) - len(match[1] or ""))
+    return Printed(value, value - half, value + half)
+
+
+def whole(text: str) -> int | None:
+    """The whole number that a cell holds, with thousands commas or none.
+
+    >>> whole("1048576"), whole("1,024"), whole("10.5"), whole("-1")
+    (1048576, 1024, None, None)
+    """
+    plain = re.fullmatch(r"\d{1,3}(?:,\d{3})+|\d{1,18}", text) if text.isascii() else None
+    return int(text.replace(",", "")) if plain else None
+
+
+def byte_count(text: str) -> float | None:
+    """Bytes as a size column holds them: a whole number, or one with K, M, G meaning 2¹⁰ and up.
+
+    >>> byte_count("65536"), byte_count("64K"), byte_count("1.5 MB"), byte_count("big")
+    (65536.0, 65536.0, 1572864.0, None)
+    """
+    plain = whole(text)
+    if plain is not None:
+        return float(plain)
+    match = _SUFFIXED.fullmatch(text) if text.isascii() else None
+    if match is None:
+        return None
+    return float(match[1]) * _BINARY[match[2].upper().removesuffix("B").removesuffix("I")]
+
+
+def overlap(one: Printed, low: float, high: float) -> bool:
+    """Whether a printed number can be one between the bounds; the last bit is forgiven."""
+    slack = 1e-9 * max(abs(high), abs(one.high))
+    return one.low <= high + slack and low <= one.high + slack

@@ -1,0 +1,222 @@
+"""Blocks of rows as our table: which operation, how many devices, bytes of the full array.
+
+What the log says comes first, what the caller says overrides it. The number of devices that a log
+does not say follows from busbw/algbw where exactly one fits every row, and then a note says so.
+"""
+
+import itertools
+import math
+from collections import Counter
+from typing import Any, NamedTuple
+
+from scaleopt.data.readers.printed import overlap
+from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing
+
+BUS = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "all_gather": lambda n: (n - 1) / n,
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_to_all": lambda n: (n - 1) / n / n,
+    "broadcast": lambda n: 1.0,
+    "reduce": lambda n: 1.0,
+    "permute": lambda n: 1 / n,
+    "send": lambda n: 1.0,
+}
+"""Bytes over one device's link, of a full array of 1: as `so.bus_bandwidth`, without JAX."""
+MOST_DEVICES = 65536
+
+
+class Given(NamedTuple):
+    """What the caller says of the log."""
+
+    devices: int | None = None
+    nodes: int | None = None
+    op: str | None = None
+    hint: str | None = None
+    """An operation that the file's name holds."""
+
+
+class UnsaidError(ValueError):
+    """The log does not say something that the table needs."""
+
+
+def settle(log: Log, given: Given) -> list[dict[str, Any]]:
+    """The rows of every block; those that contradict themselves are skipped."""
+    table = []
+    for block in log.blocks:
+        if not block.rows:
+            continue
+        if block.unknown_op and not given.op:
+            for row in block.rows:
+                log.skip(row.line, f"of {block.unknown_op}, which the table has no operation for")
+            continue
+        op, devices = _run(log, block, given)
+        nodes = given.nodes or block.nodes or log.launched_nodes
+        if nodes is None and devices == 1:
+            nodes = 1
+        if nodes is not None and nodes > devices:
+            log.note(f"nodes: {nodes} for {devices} devices cannot be, and is left out")
+            nodes = None
+        for row in _in_step(log, block):
+            full = row.size * float(devices) ** block.powers.get(op, 0)
+            wrong = _contradiction(row, op, full, devices)
+            if wrong:
+                log.skip(row.line, wrong)
+                continue
+            table += [
+                {
+                    "op": op,
+                    "devices": devices,
+                    "nodes": nodes,
+                    "size_bytes": full,
+                    "time_s": timing.seconds.value,
+                    "dtype": row.dtype,
+                    "label": timing.label,
+                }
+                for timing in row.timings
+            ]
+    return table
+
+
+def _run(log: Log, block: Block, given: Given) -> tuple[str, int]:
+    """The operation and the number of devices."""
+    where = f"the table at line {block.rows[0].line.number}"
+    told = given.devices or block.devices
+    op = given.op or block.op
+    fits = {name: _devices_that_fit(block, name) for name in ([op] if op else _possible_ops(block))}
+    if not op:
+        likely = [
+            name
+            for name, (low, high) in fits.items()
+            if (low <= told <= high if told else max(low, block.least_devices) <= high)
+        ]
+        if len(likely) == 1:
+            op, why = likely[0], "busbw/algbw and the columns"
+        elif given.hint in likely:
+            op, why = given.hint, "the file's name, with which the bandwidths agree"
+        else:
+            raise UnsaidError(
+                f"{where} does not say which operation it is of; its rows fit "
+                f"{', '.join(likely) or 'none that is known'}: say which with op=… (--op)"
+            )
+        log.note(f"operation {op}: from {why}, as the log does not say")
+    if told:
+        return op, told
+    low, high = fits[op]
+    low = max(low, block.least_devices)
+    if low == high:
+        log.note(f"devices {low}: from busbw/algbw, as the log does not say")
+        return op, low
+    launched = (log.launched or 0) * block.per_process
+    if low <= launched <= high:
+        log.note(f"devices {launched}: from the launcher's command or job record")
+        return op, launched
+    if low > high:
+        raise UnsaidError(
+            f"{where}: no number of devices fits the printed bandwidths of {op}; "
+            "say how many with devices=… (--devices), and which operation with op=… (--op)"
+        )
+    span = f"{low} to {high}" if high < MOST_DEVICES else f"{low} or more"
+    raise UnsaidError(
+        f"{where} does not say how many devices took part (as far as it tells: {span}); "
+        "say it with devices=… (--devices)"
+    )
+
+
+def _possible_ops(block: Block) -> list[str]:
+    """The operations that the columns allow: reduction, root, and count of the whole or a share."""
+    reducing, rooted = ("all_reduce", "reduce_scatter", "reduce"), ("broadcast", "reduce")
+    shared = ("all_gather", "reduce_scatter", "all_to_all")
+    last = max(block.rows, key=lambda row: row.size)
+    whole = last.elements is None or last.elements * ITEM_BYTES.get(last.dtype, 1) == last.size
+    return [
+        name
+        for name in BUS
+        if name != "send"
+        and (block.reduces is None or (name in reducing) == block.reduces)
+        and (block.rooted is None or (name in rooted) == block.rooted)
+        and (name not in shared or not whole or block.devices == 1)
+    ]
+
+
+def _devices_that_fit(block: Block, op: str) -> tuple[int, int]:
+    """The least and the most devices that the busbw of the most rows allow."""
+    spans: Counter[tuple[int, int]] = Counter()
+    power = block.powers.get(op, 0)
+    for row in block.rows:
+        for timing in row.timings:
+            if timing.busbw is None or row.size == 0 or timing.busbw.low <= 0:
+                continue
+            low, high = row.size / timing.seconds.high, row.size / max(timing.seconds.low, 1e-12)
+            if timing.algbw is not None and timing.algbw.low > 0:
+                low, high = max(low, timing.algbw.low), min(high, timing.algbw.high)
+            spans[_solve(op, power, timing.busbw.low / high, timing.busbw.high / low)] += 1
+    if not spans:
+        return 1, MOST_DEVICES
+    # A damaged row must not decide: the range that most rows' ranges hold, if it is most of them.
+    ends = {end for low, high in spans if low <= high for end in (low, high)}
+    score = {end: sum(n for (low, high), n in spans.items() if low <= end <= high) for end in ends}
+    most = max(score.values(), default=0)
+    if 2 * most <= spans.total():
+        return 2, 1
+    best = [end for end in ends if score[end] == most]
+    return min(best), max(best)
+
+
+def _solve(op: str, power: int, low: float, high: float) -> tuple[int, int]:
+    """The whole numbers N whose busbw per size and second lies between the bounds; else (2, 1)."""
+    scale = 2 if op == "all_reduce" else 1
+    if BUS[op](7) * 7**power == 1:
+        return (1, MOST_DEVICES) if low <= 1 <= high else (2, 1)
+    # scale (N − 1)/N = f gives N = scale/(scale − f), rising in f.
+    if low >= scale:
+        return 2, 1
+    first, last = scale / (scale - low), scale / (scale - high) if high < scale else math.inf
+    slack = 1e-9 * first
+    top = MOST_DEVICES if last > MOST_DEVICES else math.floor(last + slack)
+    return max(math.ceil(first - slack), 1), top
+
+
+def _in_step(log: Log, block: Block) -> list[Row]:
+    """The rows without those whose size is out of the even steps of all others."""
+    rows = block.rows
+    if not block.steps_in_size or len(rows) < 5:
+        return rows
+    ratios = [
+        round(after.size / before.size, 6) if before.size > 0 else 0.0
+        for before, after in itertools.pairwise(rows)
+    ]
+    step = max(set(ratios), key=ratios.count)
+    if step <= 1 or ratios.count(step) < 0.5 * len(ratios):
+        return rows
+    kept = []
+    for index, row in enumerate(rows):
+        before = rows[index - 1].size * step == row.size if index and rows[index - 1].size else None
+        after = (
+            row.size * step == rows[index + 1].size if index + 1 < len(rows) and row.size else None
+        )
+        if (before is False and after is not True) or (
+            before is None and after is False and row.size
+        ):
+            log.skip(row.line, f"size {row.size:g} B is out of the steps of {step:g} of its table")
+        else:
+            kept.append(row)
+    return kept
+
+
+def _contradiction(row: Row, op: str, full: float, devices: int) -> str | None:
+    """What is wrong between the numbers of a row."""
+    if row.elements is not None and row.size:
+        bytes_of_count = row.elements * ITEM_BYTES.get(row.dtype, 1)
+        if row.size not in (bytes_of_count, bytes_of_count * devices):
+            return f"count × element size is {bytes_of_count}, and size {row.size:g}"
+    for timing in row.timings:
+        if timing.busbw is not None and not _bus_agrees(timing, op, full, devices):
+            return f"busbw does not agree with size, time, {devices} devices and {op}"
+    return None
+
+
+def _bus_agrees(timing: Timing, op: str, full: float, devices: int) -> bool:
+    factor = BUS[op](devices) * full
+    low, high = factor / timing.seconds.high, factor / max(timing.seconds.low, 1e-12)
+    return timing.busbw is None or overlap(timing.busbw, low, high)
