@@ -1,4 +1,4 @@
-"""Every published log is read: rows, sizes, ranks and times as counted by hand, bandwidths as ours."""
+"""Every published log is read: rows, sizes, ranks, times as counted by hand; bandwidths as ours."""
 
 import os
 from pathlib import Path

@@ -32,9 +32,6 @@ class Reader:
 
     name = "Intel MPI Benchmarks"
 
-    def finish(self) -> None:
-        """Nothing is left over at the end."""
-
     def __init__(self, log: Log) -> None:
         self.log = log
         self.block: Block | None = None
@@ -73,6 +70,9 @@ class Reader:
             self.block = None
         elif text.strip() and any(printed(cell) for cell in text.replace("#", " ").split()):
             self.log.skip(line, "neither a row nor a message that is known")
+
+    def finish(self) -> None:
+        """Nothing is left over at the end."""
 
     def _header(self, line: Line) -> None:
         names = [_COLUMN.get(name.lower(), name) for name in line.text.split()]

@@ -39,9 +39,6 @@ class Reader:
 
     name = "nccl-tests"
 
-    def finish(self) -> None:
-        """Nothing is left over at the end."""
-
     def __init__(self, log: Log) -> None:
         self.log = log
         self.block: Block | None = None
@@ -64,8 +61,8 @@ class Reader:
     def read(self, line: Line) -> None:
         """Take one line."""
         text = line.text
-        if program := _PROGRAM.search(text):
-            self._program(program[1], text)
+        if program := program_of(text):
+            self._program(program, text)
         if version := _VERSION.search(text):
             self.log.facts["nccl" if version[1] else "benchmark"] = version[1] or version[2]
         if _HEADER.search(text) and "busbw" in text:
@@ -91,6 +88,9 @@ class Reader:
                 self.block = None
         elif (self.block is not None or _numbers(text) >= 6) and not _NOISE.match(text):
             self.log.skip(line, "neither a row nor a message that is known")
+
+    def finish(self) -> None:
+        """Nothing is left over at the end."""
 
     def _new_run(self) -> None:
         self.block = None
@@ -215,6 +215,12 @@ def _plausible(name: str, cell: str) -> bool:
     if name in ("wrong", "error"):
         return printed(cell) is not None or cell.upper() == "N/A"
     return True
+
+
+def program_of(text: str) -> str | None:
+    """The operation that a command names, as all_reduce of `./build/all_reduce_perf -b 8`."""
+    found = _PROGRAM.search(text)
+    return found[1] if found else None
 
 
 def agrees(row: Row) -> bool:

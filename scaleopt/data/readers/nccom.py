@@ -24,9 +24,6 @@ class Reader:
 
     name = "nccom-test"
 
-    def finish(self) -> None:
-        """Nothing is left over at the end."""
-
     def __init__(self, log: Log) -> None:
         self.log = log
         self.block: Block | None = None
@@ -57,6 +54,9 @@ class Reader:
             self._row(line, self.block)
         elif self.block is not None and text.strip() and "```" not in text:
             self.log.skip(line, "neither a row nor a message that is known")
+
+    def finish(self) -> None:
+        """Nothing is left over at the end."""
 
     def _row(self, line: Line, block: Block) -> None:
         cells = line.text.split()

@@ -26,9 +26,6 @@ class Reader:
 
     name = "OSU micro-benchmarks"
 
-    def finish(self) -> None:
-        """Nothing is left over at the end."""
-
     def __init__(self, log: Log) -> None:
         self.log = log
         self.block: Block | None = None
@@ -63,37 +60,6 @@ class Reader:
 
     def finish(self) -> None:
         """Nothing is left over at the end."""
-
-    def __init__(self, log: Log) -> None:
-        self.log = log
-        self.block: Block | None = None
-        self.columns: list[str] = []
-        self.dtype = ""
-
-    @staticmethod
-    def starts(text: str) -> bool:
-        """Whether a line can only be of this format."""
-        return _TITLE.match(text) is not None
-
-    def read(self, line: Line) -> None:
-        """Take one line."""
-        text = line.text
-        if title := _TITLE.match(text):
-            self._title(title[1])
-            self.log.facts["benchmark"] = text.strip("# ").strip()
-        elif datatype := re.match(r"#\s*Datatype:\s*(\w+)", text):
-            self.dtype = dtype_of(datatype[1])
-        elif _HEADER.match(text):
-            self.columns = _COLUMN.findall(re.sub(r"^#?\s*", "", text).replace("\t", "  "))
-        elif self.block is None:
-            return
-        elif text[:1].isdigit() or text.lstrip()[:1].isdigit():
-            self._row(line)
-        elif re.match(r"\s*[{}\[\]\"]|START OF|.*\bexit(?:ed|code)?\b", text):
-            self.block = None
-        elif text.strip() and (not text.lstrip().startswith("#") or len(text.split()) > 8):
-            if any(printed(cell) for cell in text.replace("#", " ").split()):
-                self.log.skip(line, "neither a row nor a message that is known")
 
     def _title(self, title: str) -> None:
         name = re.sub(r"\s+(?:Latency|Personalized.*|Exchange.*)$", "", title, flags=re.IGNORECASE)

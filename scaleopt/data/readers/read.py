@@ -1,20 +1,38 @@
 """`read_log`: find the format of a log by its content, read it in one pass, settle it."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from scaleopt.data.measurements import MeasurementError, Measurements
-from scaleopt.data.readers import imb, nccl, nccom, osu, torch_bench
+from scaleopt.data.readers import (
+    deepspeed,
+    documents,
+    extrap,
+    imb,
+    mapped,
+    nccl,
+    nccom,
+    osu,
+    torch_bench,
+)
 from scaleopt.data.readers.lines import Line, lines
 from scaleopt.data.readers.record import OPS, Log
 from scaleopt.data.readers.settle import BUS, Given, UnsaidError, settle
 from scaleopt.data.schema import NAMES
 
-_TEXT = (nccom.Reader, nccl.Reader, osu.Reader, imb.Reader, torch_bench.Reader)
-KNOWN = ", ".join(reader.name for reader in _TEXT)
+_TEXT = (nccom.Reader, nccl.Reader, osu.Reader, imb.Reader, deepspeed.Reader, torch_bench.Reader)
+KNOWN = (
+    "nccl-tests and rccl-tests (text, JSON), OSU micro-benchmarks, Intel MPI Benchmarks, oneCCL "
+    "benchmark (text, CSV), nccom-test, DeepSpeed communication benchmark, torch "
+    "all_reduce_bench, accelerator-microbenchmarks, Extra-P (text, JSON), and any CSV, JSON or "
+    "Parquet with a mapping of its columns (--map devices=num_gpus --map time_s=time_us:us)"
+)
+"""The formats, as an error names them."""
+_START = 65536
 _EARLY = 2000
 """Lines above the first that tells the format, which its reader sees as well."""
 _LAUNCH = re.compile(
@@ -30,6 +48,7 @@ def read_log(
     devices: int | None = None,
     nodes: int | None = None,
     op: str | None = None,
+    mapping: Mapping[str, str] | None = None,
 ) -> Measurements:
     """The rows of a benchmark's log as a table of measurements.
 
@@ -42,6 +61,8 @@ def read_log(
         devices: N, in place of what the log says.
         nodes: hosts, in place of what the log says.
         op: the operation, in place of what the log says.
+        mapping: for a CSV, JSON or Parquet of another kind: a column of ours to one of the
+            file's, with its unit where that is not SI, as {"time_s": "time_us:us"}.
 
     Returns:
         The table, size_bytes [B] of the full array and time_s [s], and the context.
@@ -56,30 +77,59 @@ def read_log(
     for name, number in (("devices", devices), ("nodes", nodes)):
         if number is not None and number < 1:
             raise MeasurementError(f"{name} is {number}; it must be 1 or more")
-    log, found = _read_lines(path)
-    if not found:
-        raise MeasurementError(f"{path}: no format that is known: {KNOWN}")
+    given = Given(devices, nodes, op, _hint(path))
+    log = Log()
     try:
-        rows = settle(log, Given(devices, nodes, op, _hint(path)))
+        formats, rows = _rows(log, path, given, mapping)
+        if not formats:
+            raise MeasurementError(f"{path}: no format that is known: {KNOWN}")
+        rows += settle(log, given)
     except UnsaidError as error:
         raise MeasurementError(f"{path}: {error}") from None
-    names = ", ".join(reader.name for reader in found)
+    names = ", ".join(formats)
     if not rows:
-        first = (
-            f"; the first of {log.skipped_count} lines skipped: {log.skipped[0]}"
-            if log.skipped
-            else ""
-        )
+        first = f": line {log.skipped[0].line}, {log.skipped[0].why}" if log.skipped else ""
         raise MeasurementError(
-            f"{path}: looks like {names}, and has no row that can be read{first}; "
-            f"the formats that are known are {KNOWN}"
+            f"{path}: looks like {names}, and has no row that can be read "
+            f"({log.skipped_count} lines skipped{first}); the formats that are known are {KNOWN}"
         )
     return Measurements(pd.DataFrame(rows).reindex(columns=list(NAMES)), _context(path, log, names))
 
 
-def _read_lines(path: Path) -> tuple[Log, list[Any]]:
+def _rows(
+    log: Log, path: Path, given: Given, mapping: Mapping[str, str] | None
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """The formats of a file, and those of its rows that need no settling."""
+    with path.open("rb") as file:
+        start = file.read(_START)
+    bare = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if mapping:
+        told = {"op": given.op, "devices": given.devices, "nodes": given.nodes}
+        own = {name: str(value) for name, value in told.items() if value is not None}
+        return ["mapped columns"], mapped.read_mapped(log, path, {**mapping, **own})
+    if bare.startswith(b"#ranks,collective"):
+        return ["oneCCL benchmark"], _oneccl_csv(log, path)
+    if bare.startswith((b"{", b"[{", b"[\n")):
+        document = mapped.document(path)
+        kind = documents.kind_of(document)
+        if kind is not None:
+            return [kind], documents.read_document(log, document, kind, given.op)
+    if any(extrap.starts(text) for text in start.decode("utf-8", "replace").splitlines()):
+        return ["Extra-P"], extrap.read_extrap(log, lines(path), given.op)
+    return [reader.name for reader in _read_lines(log, path)], []
+
+
+def _oneccl_csv(log: Log, path: Path) -> list[dict[str, Any]]:
+    """Its message size is what one rank passes, as in the benchmark's own table."""
+    rows = mapped.read_mapped(log, path, mapped.ONECCL)
+    for row in rows:
+        power = {**imb.POWERS, "reduce_scatter": 1}.get(row["op"], 0)
+        row["size_bytes"] *= row["devices"] ** power
+    return rows
+
+
+def _read_lines(log: Log, path: Path) -> list[Any]:
     """Every line given to the reader whose format was seen last."""
-    log = Log()
     readers: dict[type, Any] = {}
     current = None
     early: list[Line] = []
@@ -100,7 +150,7 @@ def _read_lines(path: Path) -> tuple[Log, list[Any]]:
             early.append(line)
     for reader in readers.values():
         reader.finish()
-    return log, list(readers.values())
+    return list(readers.values())
 
 
 def _launch(log: Log, text: str) -> None:

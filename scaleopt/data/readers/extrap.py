@@ -1,0 +1,181 @@
+"""Extra-P's text format, read and written: parameters, points, and repeats of a metric a region.
+
+    PARAMETER devices size_bytes
+    POINTS (2 1024) (4 1024)
+    METRIC time
+    REGION all_reduce
+    DATA 1.2e-05 1.3e-05
+    DATA 1.9e-05 1.8e-05
+
+A region is an operation, a parameter a column of our table (`p`, `n`, `nprocs` and the like are
+devices), a value of DATA one repeat in seconds. What has no place there is left out: the writer
+says which columns.
+
+Source: Extra-P, docs/file-formats.md.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from scaleopt.data.measurements import MeasurementError
+from scaleopt.data.readers.lines import Line
+from scaleopt.data.readers.printed import printed
+from scaleopt.data.readers.record import OPS, Log
+from scaleopt.data.schema import OPS as KINDS
+
+_NAMES = {
+    **dict.fromkeys(("p", "n", "np", "nprocs", "processes", "ranks", "devices", "gpus"), "devices"),
+    **dict.fromkeys(("size", "size_bytes", "bytes", "message_size"), "size_bytes"),
+    "nodes": "nodes",
+    "flops": "flops",
+    "moved_bytes": "moved_bytes",
+}
+PARAMETERS = ("devices", "nodes", "flops", "size_bytes", "moved_bytes")
+"""The columns that can be parameters."""
+_GROUP = re.compile(r"\(((?:[^()]|\([^()]*\))*)\)")
+METRICS = ("time", "time_s", "runtime", "walltime", "seconds")
+
+
+def starts(text: str) -> bool:
+    """Whether a line can only be of this format."""
+    return re.match(r"\s*PARAMETER\s+\S", text) is not None
+
+
+def read_extrap(log: Log, lines: Iterable[Line], op: str | None) -> list[dict[str, Any]]:
+    """The rows of an Extra-P text; regions that are no operation are `step`, with their name.
+
+    Args:
+        log: where lines that cannot be used are counted.
+        lines: of the file.
+        op: the operation of every region, in place of the region's name.
+    """
+    parameters: list[str] = []
+    points: list[tuple[float, ...]] = []
+    region, metric, place = "", "time", 0
+    rows = []
+    for line in lines:
+        log.lines = line.number
+        tag, _, rest = line.text.strip().partition(" ")
+        if tag in ("", "#") or tag.startswith("#"):
+            continue
+        if tag == "PARAMETER":
+            parameters += rest.split()
+        elif tag == "POINTS":
+            points += _points(log, line, rest, len(parameters))
+        elif tag == "METRIC":
+            metric, place = rest.strip(), 0
+        elif tag == "REGION":
+            region, place = rest.strip(), 0
+        elif tag == "DATA":
+            if place >= len(points):
+                log.skip(line, f"more DATA of region {region!r} than the {len(points)} points")
+                continue
+            point = dict(zip(parameters, points[place], strict=True))
+            place += 1
+            rows += repeats(log, line, rest.split(), metric, op or region, point)
+        else:
+            log.skip(line, "not PARAMETER, POINTS, METRIC, REGION or DATA")
+    return rows
+
+
+def _points(log: Log, line: Line, text: str, width: int) -> list[tuple[float, ...]]:
+    groups = _GROUP.findall(text) if "(" in text else text.split()
+    found = []
+    for group in groups:
+        numbers = [printed(cell) for cell in re.sub(r"[()]", " ", group).split()]
+        if len(numbers) != width or None in numbers:
+            log.skip(line, f"a point that is not {width} numbers")
+            return []
+        found.append(tuple(number.value for number in numbers if number is not None))
+    return found
+
+
+def repeats(
+    log: Log,
+    line: Line,
+    values: Sequence[object],
+    metric: str,
+    region: str,
+    point: Mapping[str, float],
+) -> Iterator[dict[str, Any]]:
+    """The rows of one region's repeats at one point.
+
+    Args:
+        log: where what cannot be used is counted.
+        line: where the values stand.
+        values: of the metric [s].
+        metric: what was measured; only times are taken.
+        region: the operation, or the name of a step.
+        point: the parameters.
+    """
+    if metric.lower() not in METRICS:
+        log.skip(line, f"metric {metric!r} is not a time in seconds")
+        return
+    known = {_NAMES[name.lower()]: value for name, value in point.items() if name.lower() in _NAMES}
+    others = [f"{name}={value:g}" for name, value in point.items() if name.lower() not in _NAMES]
+    if known.get("devices", 0) < 1 or known["devices"] % 1:
+        log.skip(line, "no parameter is the whole number of devices (p, n, ranks, devices)")
+        return
+    op = region if region in KINDS else OPS.get(region.lower(), "step")
+    label = " ".join([region] * (op != region) + others)
+    for repeat, cell in enumerate(values):
+        seconds = printed(str(cell))
+        if seconds is None or seconds.value <= 0:
+            log.skip(line, f"{cell!r} is not a time above 0")
+        else:
+            time = seconds.value
+            yield {"op": op, **known, "repeat": repeat, "time_s": time, "label": label}
+
+
+def write_extrap(path: str | Path, table: pd.DataFrame) -> list[str]:
+    """Write a table as Extra-P's text, a region for each operation.
+
+    Args:
+        path: the file to create.
+        table: rows of the schema; every row needs op, devices and time_s [s].
+
+    Returns:
+        The columns that hold something and have no place in the format.
+
+    Raises:
+        MeasurementError: operations that were measured at different points, which the format,
+            having one list of points, cannot hold.
+        FileExistsError: the file is there already.
+    """
+    names = [name for name in PARAMETERS if name in table and table[name].notna().all()]
+    cells = {
+        str(op): {
+            key if isinstance(key, tuple) else (key,): list(times)
+            for key, times in rows.groupby(names, sort=False)["time_s"]
+        }
+        for op, rows in table.groupby("op", sort=False)
+    }
+    points = list(next(iter(cells.values()), {}))
+    for op, found in cells.items():
+        if set(found) != set(points):
+            raise MeasurementError(
+                f"{op} was measured at other points than {next(iter(cells))}, and Extra-P's text "
+                "has one list of points: write each operation to a file of its own"
+            )
+    text = [f"PARAMETER {name}" for name in names]
+    text += [f"POINTS ({' '.join(_plain(value) for value in point)})" for point in points]
+    text += ["METRIC time"]
+    for op, found in cells.items():
+        text += [f"REGION {op}"]
+        text += [f"DATA {' '.join(repr(float(time)) for time in found[point])}" for point in points]
+    with Path(path).open("x", encoding="utf-8") as file:
+        file.write("\n".join(text) + "\n")
+    kept = {*names, "op", "time_s"}
+    return [
+        str(name)
+        for name in table
+        if name not in kept and table[name].replace("", None).notna().any()
+    ]
+
+
+def _plain(value: Any) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
