@@ -11,6 +11,7 @@ import typer
 from probes.__main__ import probe
 from scaleopt import __version__
 from scaleopt.cli.fit import fit
+from scaleopt.cli.imports import import_logs
 from scaleopt.cli.run import run
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("probe")(probe)
+app.command("import")(import_logs)
 app.command("fit")(fit)
 
 

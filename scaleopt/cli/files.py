@@ -13,18 +13,45 @@ if TYPE_CHECKING:
 
 
 def read_table(path: Path) -> "Measurements":
-    """The table, its warnings said on standard error, its faults ending the command."""
-    from scaleopt.data.measurements import MeasurementError, read_measurements
+    """The table, or a benchmark's log as one; what is to be said goes to standard error."""
+    from scaleopt.data.measurements import MeasurementError, is_table, read_measurements
+    from scaleopt.data.readers.read import read_log
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            measured = read_measurements(path)
+            measured = read_measurements(path) if is_table(path) else read_log(path)
         except (MeasurementError, OSError) as error:
             refuse(str(error))
     for warning in said:
         typer.echo(f"note: {warning.message}", err=True)
+    if "imported" in measured.context:
+        for text in import_summary(path, measured):
+            typer.echo(text, err=True)
     return measured
+
+
+def import_summary(path: Path, measured: "Measurements") -> list[str]:
+    """What was read of a log: format, rows, operations, sizes, devices, skipped lines, notes."""
+    from scaleopt.units import format_si
+
+    table, context = measured
+    found = context["imported"]
+    sizes = sorted(table["size_bytes"].dropna().unique())
+    span = f"{format_si(sizes[0], 'B')} to {format_si(sizes[-1], 'B')}" if sizes else "none"
+    said = [
+        f"{path}: {found['format']}, {len(table)} rows",
+        f"  operations: {', '.join(dict.fromkeys(table['op']))}",
+        f"  sizes: {len(sizes)}, {span}",
+        f"  devices: {', '.join(str(n) for n in sorted(table['devices'].unique()))}",
+        f"  skipped lines: {found['skipped']} of {found['lines']}",
+    ]
+    said += [
+        f"    line {it['line']}: {it['why']}: {it['text']}" for it in found["skipped_lines"][:5]
+    ]
+    if found["skipped"] > 5:
+        said += [f"    … and {found['skipped'] - 5} more"]
+    return said + [f"  note: {note}" for note in context["notes"]]
 
 
 def made(folder: Path) -> Path:

@@ -159,6 +159,17 @@ def read_measurements(path: str | Path) -> Measurements:
     return Measurements(table, context)
 
 
+def is_table(path: str | Path) -> bool:
+    """Whether a file begins as a table of ours does, and not as another's log.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        start = file.read(len(_MAGIC))
+    return start == _MAGIC.encode() or not start
+
+
 def _cut_last_line(path: Path) -> None:
     """Take out a last line that does not end, as an interrupted run leaves it."""
     with path.open("rb+") as file:

@@ -76,15 +76,9 @@ def _nccl(log: Log, document: dict[str, Any]) -> None:
         timings = []
         for key, label in (("out_of_place", "out-of-place"), ("in_place", "in-place")):
             if isinstance(one := result.get(key), dict):
-                time = _near(float(one["time" if "time" in one else "cpu_time"]) * us, _EXACT * us)
-                rates = [_near(float(one[key]) * GB, _EXACT * GB) for key in ("alg_bw", "bus_bw")]
-                timings.append(
-                    Timing(
-                        label,
-                        _near(time * us, _EXACT * us),
-                        *[_near(r, GB * _EXACT) for r in rates],
-                    )
-                )
+                seconds = _near(float(one["time" if "time" in one else "cpu_time"]), _EXACT)
+                rates = [_near(float(one[name]), _EXACT).times(GB) for name in ("alg_bw", "bus_bw")]
+                timings.append(Timing(label, seconds.times(us), *rates))
         size, count = float(result["size"]), int(result["count"])
         row = Row(line, size, tuple(timings), count, dtype_of(str(result["type"])))
         if not timings or any(t.seconds.value <= 0 for t in timings) or not nccl.agrees(row):

@@ -22,7 +22,7 @@ from scaleopt.data.readers import (
 from scaleopt.data.readers.lines import Line, lines
 from scaleopt.data.readers.record import OPS, Log
 from scaleopt.data.readers.settle import BUS, Given, UnsaidError, settle
-from scaleopt.data.schema import NAMES
+from scaleopt.data.schema import COLUMNS, NAMES
 
 _TEXT = (nccom.Reader, nccl.Reader, osu.Reader, imb.Reader, deepspeed.Reader, torch_bench.Reader)
 KNOWN = (
@@ -93,7 +93,23 @@ def read_log(
             f"{path}: looks like {names}, and has no row that can be read "
             f"({log.skipped_count} lines skipped{first}); the formats that are known are {KNOWN}"
         )
-    return Measurements(pd.DataFrame(rows).reindex(columns=list(NAMES)), _context(path, log, names))
+    return Measurements(_table(rows), _context(path, log, names))
+
+
+def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """The rows with every column of the schema, typed as a table read from disk is."""
+    table = pd.DataFrame(rows).reindex(columns=list(NAMES))
+    for column in COLUMNS:
+        cells = table[column.name]
+        if column.kind in ("text", "op", "method"):
+            table[column.name] = cells.astype(object).fillna("").astype(str)
+        elif column.kind == "flag":
+            table[column.name] = False
+        elif column.kind == "whole" and cells.notna().all():
+            table[column.name] = cells.astype(int)
+        else:
+            table[column.name] = cells.astype(float)
+    return table
 
 
 def _rows(
