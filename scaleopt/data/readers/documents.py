@@ -79,6 +79,8 @@ def _nccl(log: Log, document: dict[str, Any]) -> None:
                 seconds = _near(float(one["time" if "time" in one else "cpu_time"]), _EXACT)
                 rates = [_near(float(one[name]), _EXACT).times(GB) for name in ("alg_bw", "bus_bw")]
                 timings.append(Timing(label, seconds.times(us), *rates))
+            elif key not in result:
+                log.skip(line, f"{key} is missing")
         size, count = float(result["size"]), int(result["count"])
         row = Row(line, size, tuple(timings), count, dtype_of(str(result["type"])))
         if not timings or any(t.seconds.value <= 0 for t in timings) or not nccl.agrees(row):
@@ -105,7 +107,11 @@ def _microbenchmarks(log: Log, document: list[Any]) -> Iterator[dict[str, Any]]:
             share = float(shard) * million
             moved = float(metrics["bandwidth_gb_s"]) * GB * float(metrics["avg_ms"]) * ms / share
             devices = _devices_of(op, moved)
-            if devices is None:
+            average = float(metrics["avg_ms"])
+            if not min(times) <= average * (1 + _EXACT) or not average <= max(times) * (1 + _EXACT):
+                log.skip(line, "the average is not within the raw times")
+                continue
+            if devices is None or (devices == 1) != (moved == 0):
                 log.skip(line, "bandwidth, size and time fit no whole number of devices")
                 continue
             full = share * (devices if op in ("all_gather", "all_to_all", "reduce_scatter") else 1)

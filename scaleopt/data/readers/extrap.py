@@ -69,6 +69,7 @@ def read_extrap(log: Log, lines: Iterable[Line], op: str | None) -> list[dict[st
         elif tag == "METRIC":
             metric, place = rest.strip(), 0
         elif tag == "REGION":
+            _complete(log, line, region, place, len(points))
             region, place = rest.strip(), 0
         elif tag == "DATA":
             if place >= len(points):
@@ -79,7 +80,14 @@ def read_extrap(log: Log, lines: Iterable[Line], op: str | None) -> list[dict[st
             rows += repeats(log, line, rest.split(), metric, op or region, point)
         else:
             log.skip(line, "not PARAMETER, POINTS, METRIC, REGION or DATA")
+    _complete(log, Line(log.lines, ""), region, place, len(points))
     return rows
+
+
+def _complete(log: Log, line: Line, region: str, place: int, points: int) -> None:
+    """Report a region that ends before it had DATA for every point."""
+    if region and place < points:
+        log.skip(line, f"region {region!r} has DATA for {place} of {points} points")
 
 
 def _points(log: Log, line: Line, text: str, width: int) -> list[tuple[float, ...]]:

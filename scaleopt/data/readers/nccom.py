@@ -63,14 +63,17 @@ class Reader:
         if len(cells) != len(self.columns):
             self.log.skip(line, f"{len(cells)} cells where {len(self.columns)} columns are")
             return
+        if not {"size", "count", "type"} <= {name.split("(")[0] for name in self.columns}:
+            self.log.skip(line, "the header lacks size, count or type")
+            return
         found = dict(zip((re.sub(r"\(.*", "", name) for name in self.columns), cells, strict=True))
         time = next(name for name in self.columns if name.startswith("time"))
         unit = re.search(r"\((\w+)\)", time)
         seconds = printed(found[time.split("(")[0]])
         size, count = whole(found["size"]), whole(found["count"])
         algbw, busbw = printed(found.get("algbw", "")), printed(found.get("busbw", ""))
-        if None in (size, count, seconds, algbw, busbw) or unit is None:
-            self.log.skip(line, "a cell is not a number")
+        if None in (size, count, seconds, algbw, busbw) or unit is None or unit[1] not in SECONDS:
+            self.log.skip(line, "a cell is not a number, or the header has no unit of time")
             return
         assert seconds is not None
         assert algbw is not None

@@ -51,9 +51,9 @@ class Reader:
             return
         elif text[:1].isdigit() or text.lstrip()[:1].isdigit():
             self._row(line)
-        elif re.match(r"\s*[{}\[\]\"]|START OF|.*\bexit(?:ed|code)?\b", text):
+        elif re.match(r"\s*\{\"|START OF", text):
             self.block = None
-        elif (not text.lstrip().startswith("#") or len(text.split()) > 8) and any(
+        elif (not text.lstrip().startswith("#") or re.fullmatch(r"\s*#[\s#\d.,]+", text)) and any(
             printed(cell) for cell in text.replace("#", " ").split()
         ):
             self.log.skip(line, "neither a row nor a message that is known")

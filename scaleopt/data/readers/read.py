@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -71,7 +71,27 @@ def read_log(
         MeasurementError: no format that is known, no row, or something the log does not say.
         FileNotFoundError: there is no such file.
     """
-    path = Path(path)
+    found = read_rows(Path(path), devices=devices, nodes=nodes, op=op, mapping=mapping)
+    return Measurements(_table(found.rows), _context(Path(path), found.log, found.formats))
+
+
+class Found(NamedTuple):
+    """What was read of a file, before it is a table."""
+
+    log: Log
+    formats: str
+    rows: list[dict[str, Any]]
+
+
+def read_rows(
+    path: Path,
+    *,
+    devices: int | None = None,
+    nodes: int | None = None,
+    op: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+) -> Found:
+    """The rows of a log, as `read_log` has them, and everything that was said of it."""
     if op is not None and op not in BUS:
         raise MeasurementError(f"op {op!r} is not one of {', '.join(BUS)}")
     for name, number in (("devices", devices), ("nodes", nodes)):
@@ -93,7 +113,7 @@ def read_log(
             f"{path}: looks like {names}, and has no row that can be read "
             f"({log.skipped_count} lines skipped{first}); the formats that are known are {KNOWN}"
         )
-    return Measurements(_table(rows), _context(path, log, names))
+    return Found(log, names, rows)
 
 
 def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:

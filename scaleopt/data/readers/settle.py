@@ -4,9 +4,9 @@ What the log says comes first, what the caller says overrides it. The number of 
 does not say follows from busbw/algbw where exactly one fits every row, and then a note says so.
 """
 
-import itertools
 import math
 from collections import Counter
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from scaleopt.data.readers.printed import overlap
@@ -178,30 +178,50 @@ def _solve(op: str, power: int, low: float, high: float) -> tuple[int, int]:
 
 
 def _in_step(log: Log, block: Block) -> list[Row]:
-    """The rows without those whose size is out of the even steps of all others."""
+    """The rows without those whose size or digits are unlike the rest of their table's.
+
+    Only for formats that print even steps and a fixed number of decimals, and little else that
+    would show a damaged digit.
+    """
     rows = block.rows
     if not block.steps_in_size or len(rows) < 5:
         return rows
-    ratios = [
-        round(after.size / before.size, 6) if before.size > 0 else 0.0
-        for before, after in itertools.pairwise(rows)
-    ]
-    step = max(set(ratios), key=ratios.count)
-    if step <= 1 or ratios.count(step) < 0.5 * len(ratios):
-        return rows
+    decimals = [_decimals(row) for row in rows]
+    usual = max(set(decimals), key=decimals.count)
+    step = _usual_step(rows)
     kept = []
-    for index, row in enumerate(rows):
-        before = rows[index - 1].size * step == row.size if index and rows[index - 1].size else None
-        after = (
-            row.size * step == rows[index + 1].size if index + 1 < len(rows) and row.size else None
-        )
-        if (before is False and after is not True) or (
-            before is None and after is False and row.size
-        ):
-            log.skip(row.line, f"size {row.size:g} B is out of the steps of {step:g} of its table")
+    for place, row in enumerate(rows):
+        before = _follows(rows, place, step)
+        after = _follows(rows, place + 1, step)
+        if decimals.count(usual) > 0.7 * len(rows) and decimals[place] != usual:
+            log.skip(row.line, "the time has other decimals than the rest of its table")
+        elif step and (before, after) in ((False, False), (None, False), (False, None)):
+            log.skip(row.line, f"size {row.size:g} is out of its table's steps of {step:g}")
         else:
             kept.append(row)
     return kept
+
+
+def _decimals(row: Row) -> float:
+    """The unit of the last digit of a row's first time, as an order of magnitude."""
+    seconds = row.timings[0].seconds
+    return round(math.log10(seconds.high - seconds.low))
+
+
+def _usual_step(rows: list[Row]) -> float | None:
+    """The ratio of one size to the one before, where it is the same for most."""
+    ratios = [after.size / before.size for before, after in pairwise(rows) if before.size > 0]
+    if not ratios:
+        return None
+    step = max(set(ratios), key=ratios.count)
+    return step if step > 1 and ratios.count(step) > 0.6 * len(ratios) else None
+
+
+def _follows(rows: list[Row], place: int, step: float | None) -> bool | None:
+    """Whether a row's size is one step from that before; None where there is nothing to say."""
+    if not 0 < place < len(rows) or step is None or rows[place - 1].size == 0:
+        return None
+    return rows[place].size == rows[place - 1].size * step
 
 
 def _contradiction(row: Row, op: str, full: float, devices: int) -> str | None:

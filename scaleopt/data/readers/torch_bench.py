@@ -38,6 +38,7 @@ class Reader:
         self.block = Block({}, op="all_reduce")
         self.durations: list[tuple[Line, Printed]] = []
         self.throughputs: list[Printed] = []
+        self.agreeing = self.disagreeing = 0
         log.blocks.append(self.block)
 
     @staticmethod
@@ -71,6 +72,8 @@ class Reader:
         """What is left over at the end."""
         for line, _ in self.durations:
             self.log.skip(line, "a duration without a throughput that agrees with it")
+        if self.disagreeing > self.agreeing:
+            self.log.launched = None  # the number of ranks is not the one that ran
 
     def _throughput(self, line: Line, bits: Printed | None, giga: Printed | None) -> None:
         if bits is None or giga is None or not overlap(giga.times(GB), bits.low, bits.high):
@@ -98,4 +101,7 @@ class Reader:
             overlap(busbw.times(GB), bits.low * (1 - 1 / ranks), bits.high * (1 - 1 / ranks))
             for bits in self.throughputs
         ):
+            self.disagreeing += 1
             self.log.skip(line, "a bus bandwidth that no throughput agrees with")
+        else:
+            self.agreeing += 1

@@ -1,0 +1,165 @@
+"""Each format's own rows, whatever stands around them; damage is said, never passed on."""
+
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mutated_logs import trial
+from readers_samples import MAPPED, MAPPING, NCCL, NCCL_ROWS, OSU, REDUNDANT, SAMPLES
+
+import scaleopt as so
+from scaleopt.data.measurements import MeasurementError, write_measurements
+from scaleopt.data.readers.extrap import write_extrap
+
+
+def rows_of(table):
+    return list(table[["op", "devices", "size_bytes", "time_s"]].itertuples(index=False, name=None))
+
+
+def check(table, expected):
+    found = rows_of(table)
+    assert [row[:2] for row in found] == [row[:2] for row in expected]
+    np.testing.assert_allclose([row[2:] for row in found], [row[2:] for row in expected])
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_rows(name, tmp_path):
+    text, more, expected = SAMPLES[name]
+    path = tmp_path / "x.log"
+    path.write_text(text)
+    table, context = so.read_log(path, **more)
+    check(table, expected)
+    assert context["imported"]["skipped"] == 0
+    write_measurements(tmp_path / "table.csv", table, context)
+    again, told = so.read_measurements(tmp_path / "table.csv")
+    assert rows_of(again) == rows_of(table)
+    assert told == json.loads(json.dumps(context))
+
+
+WRAPPINGS = {
+    "CRLF": lambda text: text.replace("\n", "\r\n").encode(),
+    "UTF-16": lambda text: text.encode("utf-16"),
+    "UTF-16 without a mark": lambda text: text.encode("utf-16-le"),
+    "UTF-8 with a mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
+    "colours": lambda text: text.replace("\n", "\x1b[0m\n\x1b[32m").encode(),
+    "Open MPI tags": lambda text: _each("[1,0]<stdout>:", text),
+    "Slurm labels": lambda text: _each(" 0: ".strip() + " ", text),
+    "time stamps": lambda text: _each("2024-05-01T10:11:12.123456789Z ", text),
+    "a pod and a time": lambda text: _each("2024-05-01T10:11:12Z [1,0]<stdout>:", text),
+    "markdown": lambda text: b"# Results\n\n```bash\n" + text.encode() + b"```\n",
+    "rank names": lambda text: _each("rank0: ", text),
+}
+
+
+def _each(front, text):
+    return "".join(front + line + "\n" for line in text.splitlines()).encode()
+
+
+@pytest.mark.parametrize("name", WRAPPINGS)
+def test_what_others_write_around_the_lines(name, tmp_path):
+    path = tmp_path / "x.log"
+    path.write_bytes(WRAPPINGS[name](NCCL))
+    check(so.read_log(path).table, NCCL_ROWS)
+
+
+def test_a_row_that_contradicts_itself_is_reported(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_text(NCCL.replace("100.00   10.49", "200.00   10.49"))
+    table, context = so.read_log(path)
+    check(table, NCCL_ROWS[:-2])
+    [skipped] = context["imported"]["skipped_lines"]
+    assert skipped["line"] == 17
+    assert "200.00" in skipped["text"]
+    assert skipped["why"] == "size, time and bandwidth do not agree"
+
+
+def test_a_message_inside_a_row_is_reported(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_text(NCCL.replace("   0    50.00", " host0:11:11 [0] NCCL INFO x\n   0    50.00"))
+    table, context = so.read_log(path)
+    check(table, NCCL_ROWS[:-2])
+    assert context["imported"]["skipped"] == 2
+
+
+def test_what_the_log_does_not_say_is_asked_for(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_text(OSU)
+    with pytest.raises(MeasurementError, match=r"how many devices.*devices=… \(--devices\)"):
+        so.read_log(path)
+    path.write_text("mpirun -np 16 ./osu_allgather\n" + OSU)
+    table, context = so.read_log(path)
+    assert set(table["devices"]) == {16}
+    assert context["notes"] == ["devices 16: from the launcher's command or job record"]
+
+
+def test_devices_from_the_bandwidths_are_said(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_text("\n".join(line for line in NCCL.splitlines() if "Rank" not in line))
+    table, context = so.read_log(path)
+    check(table, NCCL_ROWS)
+    assert context["notes"] == ["devices 4: from busbw/algbw, as the log does not say"]
+
+
+def test_overrides(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_text(OSU)
+    table, _ = so.read_log(path, devices=4, nodes=2, op="all_reduce")
+    assert rows_of(table)[0] == ("all_reduce", 4, 1.0, pytest.approx(10.1e-6))
+    assert set(table["nodes"]) == {2}
+    with pytest.raises(MeasurementError, match="op 'sort' is not one of all_reduce"):
+        so.read_log(path, op="sort")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 3000, b"hello\n", gzip.compress(b"x" * 999), b"{", b"[[[[[", b"a,b\n"]
+)
+def test_a_file_of_no_known_format_names_those_we_know(content, tmp_path):
+    path = tmp_path / "x.log"
+    path.write_bytes(content)
+    with pytest.raises(MeasurementError, match=r"nccl-tests|not JSON"):
+        so.read_log(path)
+
+
+def test_mapping(tmp_path):
+    path = tmp_path / "x.json"
+    records = pd.read_csv(__import__("io").StringIO(MAPPED)).to_dict("records")
+    path.write_text(json.dumps({"runs": records}))
+    check(so.read_log(path, mapping=MAPPING).table, SAMPLES["mapped CSV"][2])
+    path.write_text("\n".join(map(json.dumps, records)))
+    check(so.read_log(path, mapping=MAPPING).table, SAMPLES["mapped CSV"][2])
+    for wrong, words in (
+        ({"seconds": "time_us"}, "the columns are op, devices"),
+        ({**MAPPING, "time_s": "time_us:parsec"}, "unit 'parsec'"),
+        ({"time_s": "time_us:us"}, "op, devices is not said"),
+        ({"time_s": "duration"}, "none of the columns duration; it has num_gpus"),
+    ):
+        with pytest.raises(MeasurementError, match=words):
+            so.read_log(path, mapping=wrong)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_damage_never_crashes_and_never_loses_a_row_in_silence(name, tmp_path):
+    outcome, unseen = trial(name, 150, 1, tmp_path)
+    if name in REDUNDANT:
+        assert not unseen
+    assert outcome.total() <= 450
+
+
+TIMES = st.lists(st.floats(1e-7, 1e3), min_size=1, max_size=3)
+CELLS = st.dictionaries(
+    st.tuples(st.integers(1, 4096), st.integers(0, 2**40)), TIMES, min_size=1, max_size=5
+)
+
+
+@given(cells=CELLS, op=st.sampled_from(["all_reduce", "all_gather", "step", "matmul", "send"]))
+@settings(max_examples=50, deadline=None)
+def test_extrap_text_and_back(cells, op, tmp_path_factory):
+    path = tmp_path_factory.mktemp("extrap") / "x.txt"
+    rows = [(op, devices, size, time) for (devices, size), times in cells.items() for time in times]
+    table = pd.DataFrame(rows, columns=["op", "devices", "size_bytes", "time_s"])
+    assert write_extrap(path, table) == []
+    assert rows_of(so.read_log(path).table) == rows
