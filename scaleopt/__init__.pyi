@@ -11,10 +11,13 @@ from .data.readers.read import read_log as read_log
 from .fitting.calibrate import calibrate as calibrate
 from .fitting.design import next_measurement as next_measurement
 from .fitting.fit import fit as fit
+from .fitting.prior import Prior as Prior
 from .fitting.propagate import Estimate as Estimate
 from .fitting.propagate import propagate as propagate
 from .fitting.result import Fit as Fit
 from .fitting.result import Prediction as Prediction
+from .fitting.scaling import ScalingFit as ScalingFit
+from .fitting.scaling import fit_scaling as fit_scaling
 from .models.bandwidth import algorithm_bandwidth as algorithm_bandwidth
 from .models.bandwidth import bus_bandwidth as bus_bandwidth
 from .models.bandwidth import bus_time as bus_time
@@ -28,6 +31,7 @@ from .models.collectives import reduce_time as reduce_time
 from .models.collectives import send_time as send_time
 from .models.cost import million_tokens_cost as million_tokens_cost
 from .models.cost import run_cost as run_cost
+from .models.curve import ScalingTime as ScalingTime
 from .models.imbalance import load_imbalance as load_imbalance
 from .models.imbalance import slowest_time as slowest_time
 from .models.intensity import decode_intensity as decode_intensity
