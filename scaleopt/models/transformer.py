@@ -98,7 +98,7 @@ class Transformer(eqx.Module):
     ...     hidden=12288, layers=96, heads=96, seq_len=2048, vocab=50257, positions=2048
     ... )
     >>> f"{gpt3.parameters():.4g} parameters, {gpt3.forward().total / 2048:.4g} FLOP a token"
-    '1.746e+11 parameters, 3.589e+11 FLOP a token'
+    '1.746e+11 parameters, 3.588e+11 FLOP a token'
 
     Source: as the module; N. Shazeer, "GLU variants improve transformer", 2020, for the gate;
     J. Ainslie et al., "GQA", EMNLP 2023, for key-value heads.
@@ -175,13 +175,13 @@ class Transformer(eqx.Module):
 
     @property
     def queries(self) -> Array:
-        """a d, width of the queries of a token."""
+        """Width a d of the queries of a token."""
         heads, size = real(self.heads, self.head_size)
         return heads * size
 
     @property
     def keys(self) -> Array:
-        """g d, width of the keys, and of the values, of a token."""
+        """Width g d of the keys, and of the values, of a token."""
         groups, size = real(self.kv_heads, self.head_size)
         return groups * size
 
