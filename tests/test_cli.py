@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 import scaleopt as so
 from scaleopt.cli import app
 
+pytestmark = pytest.mark.timed
+
 CONTEXT = {"device_kind": "simulated", "devices": 8, "platform": "gpu"}
 RUN = [sys.executable, "-m", "scaleopt"]
 

@@ -13,7 +13,7 @@ WIRE = Wire(delay=4e-3, rate=25e6)
 WITHIN, TRIES = 0.05, 4
 OPS = ("all_reduce", "permute", "all_to_all")
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+pytestmark = [pytest.mark.timed, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 LISTEN = """
 import socket, sys

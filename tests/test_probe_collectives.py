@@ -9,6 +9,8 @@ from probes.cell import ProbeError
 from probes.collectives import COLLECTIVES
 from probes.proof import count_in_program
 
+pytestmark = pytest.mark.timed
+
 
 @pytest.fixture(scope="module")
 def all_four():

@@ -14,6 +14,8 @@ from probes.plan import QUICK, THOROUGH, Effort, building_seconds, plan, plan_wi
 from probes.sweep import sweep
 from scaleopt.cli import app
 
+pytestmark = pytest.mark.timed
+
 TINY = Effort(0.0, 3, 3, 1, 4, 64)
 REDUCED = ("all_reduce",)
 

@@ -8,6 +8,8 @@ from probes import dispatch, transfer
 from probes.cell import ProbeError, UnmeasurableError
 from probes.timing import seconds_of
 
+pytestmark = pytest.mark.timed
+
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_each_program_holds_what_its_label_says(devices, count):

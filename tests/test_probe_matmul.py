@@ -9,6 +9,8 @@ from probes.cell import ProbeError
 from probes.matmul import Product
 from probes.proof import matrix_products
 
+pytestmark = pytest.mark.timed
+
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_matmul_flops_are_what_xla_counts(devices, count):

@@ -8,6 +8,8 @@ from probes import memory
 from probes.cell import ProbeError, UnmeasurableError
 from probes.memory import KERNELS, Kernel
 
+pytestmark = pytest.mark.timed
+
 SIZE = 2**15
 
 

@@ -10,6 +10,8 @@ from probes import scaling
 from probes.cell import ProbeError
 from probes.timing import seconds_of
 
+pytestmark = pytest.mark.timed
+
 
 def test_step_flops_are_what_xla_counts(devices):
     """The products are counted exactly; what is left is linear in weights and activations."""

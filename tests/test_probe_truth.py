@@ -21,6 +21,8 @@ from probes import matmul, memory
 from probes.context import Confinement, physical_cores
 from probes.timing import seconds_of, warm_up
 
+pytestmark = pytest.mark.timed
+
 FACTOR = 1.6
 PAIRS, TRIES = 15, 3
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")

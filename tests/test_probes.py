@@ -16,6 +16,8 @@ from probes.plan import Effort, device_counts
 from probes.sweep import sweep
 from probes.timing import LoadMeter, seconds_of, spin
 
+pytestmark = pytest.mark.timed
+
 TINY = Effort(0.1, 2, 2, 2, 2**12, 64)
 
 

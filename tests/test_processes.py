@@ -16,6 +16,8 @@ from probes.launch import group_sizes, job
 from probes.peers import _share
 from scaleopt.cli import app
 
+pytestmark = pytest.mark.timed
+
 PROBE = [sys.executable, "-m", "scaleopt", "probe", "--quick"]
 
 
