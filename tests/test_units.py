@@ -1,6 +1,9 @@
 """Quantities in and out."""
 
+import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -68,14 +71,15 @@ def test_format_of_the_ends_of_a_range():
 
 
 def test_multipliers_stand_only_in_units():
-    written = re.compile(r"(?<![\w.])(1e9|1024|1e6\b|1e12|1_000_000)(?![\w.])")
+    """Of numbers in code; texts and docstrings may name any."""
+    multipliers = {1e6, 1e9, 1e12, 2**10, 2**20, 2**30}
     package = Path(scaleopt.__file__).parent
     found = [
-        f"{path.name}:{number}: {line.strip()}"
+        f"{path.name}:{token.start[0]}: {token.line.strip()}"
         for path in sorted(package.rglob("*.py"))
         # Ranges of what is real are numbers of every size, in SI, and no conversion.
         if path.name not in ("units.py", "strategies.py")
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-        if written.search(line) and ">>>" not in line
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+        if token.type == tokenize.NUMBER and ast.literal_eval(token.string) in multipliers
     ]
     assert not found
