@@ -14,7 +14,8 @@ Amdahl's law has 20.2 and 22.3 %. Bands are wide: half of them reach a factor of
 worst series (61 %) is flat up to 128 nodes and loses seven eighths of its efficiency by 2048:
 nothing in its first seven points says so. By code: GROMACS 11.7 and 16.1 %, 82 % of 38 points held,
 fewer than stated; OpenSBLI 11.7 and 17.3 %, 95 % of 20. Throughput: BERT 2.8 and 3.2 %, 8 series;
-InternEvo 1.7 and 5.0 %, 4; MXNet 19 and 52 %, 3. No MLPerf series measured by one submitter in one round has six N.
+InternEvo 1.7 and 5.0 %, 4; MXNet 19 and 52 %, 3. No MLPerf series measured by one
+submitter in one round has six N.
 """
 
 import os
@@ -172,7 +173,7 @@ def draw() -> Figure:
         axes.plot(count[last:], work / (count * time)[last:], "s", color=ORANGE, ms=4)
         axes.set_xscale("log", base=2)
         axes.set_ylim(0, 1.8)
-        axes.set_title(f"{series.family} {series.name}", fontsize=7)
+        axes.set_title(f"{series.family}\n{series.name}", fontsize=7)
         axes.tick_params(labelsize=7)
     key = panels[-1]
     key.plot([], [], "o", color=GREY, label="fitted")
