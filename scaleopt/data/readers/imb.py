@@ -24,6 +24,7 @@ _COLUMN = {
     "t_min[usec]": "least", "t_max[usec]": "most", "t_avg[usec]": "average",
     "mbytes/sec": "rate", "stddev[%]": "spread", "wait_t_avg[usec]": "wait",
 }  # fmt: skip
+_TABLE_ROW = re.compile(r"\s*#?\s*\d+(?:\s+[\d.]+){2,}\s*")
 _FINISHED = re.compile(r"#\s*All (?:processes|done)|#\s*Benchmarking|Application \d+ resources")
 
 
@@ -63,7 +64,8 @@ class Reader:
         elif _HEADER.match(text):
             self._header(line)
         elif self.block is None:
-            return
+            if _TABLE_ROW.fullmatch(text):
+                self.log.skip(line, "a row of numbers below no header that is known")
         elif text.lstrip()[:1].isdigit():
             self._row(line)
         elif _FINISHED.match(text):

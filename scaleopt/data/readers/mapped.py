@@ -108,7 +108,7 @@ def _csv(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
     delimiter = ","
     for line in lines(path):
         text = line.text
-        if not text.strip() or (text.startswith("#") and not text.startswith("#ranks,")):
+        if not text.strip() or (not names and text.startswith("#") and "," not in text):
             continue
         if not names:
             delimiter = max(",;\t|", key=text.count)

@@ -30,6 +30,7 @@ _NOISE = re.compile(
     r"\s*(?:$|```|~~~|---|===|\.\.\.|…|\||.*\b(?:NCCL|RCCL|MSCCL) (?:INFO|WARN|TRACE|version)"
     r"|.*\bWARN(?:ING)?\b|rccl-tests|nThread|Using devices|.*\bRank +\d+.*\bdevice\b|.*_perf\b)"
 )
+_INSIDE = re.compile(r"\d\s+\d+\s+(?:float\w*|half|double|u?int\d+|bfloat16|fp8\w*|char)\s")
 _REDUCTIONS = ("sum", "prod", "max", "min", "avg", "mulsum")
 _FRONT = ("size", "count", "type", "redop", "root")
 
@@ -66,8 +67,8 @@ class Reader:
         if version := _VERSION.search(text):
             self.log.facts["nccl" if version[1] else "benchmark"] = version[1] or version[2]
         if _HEADER.search(text) and "busbw" in text:
-            self._header(text)
-        elif self.block is None and _UNITS.search(text) and "GB" in text:
+            self._header(line)
+        elif self.block is None and _UNITS.search(text) and "GB" in text and _numbers(text) < 3:
             self._units(text)
         elif run := _RUN.match(text):
             self._new_run()
@@ -86,6 +87,8 @@ class Reader:
                 self.log.skip(line, "a row that is commented out, or damaged")
             elif "Out of bounds" in text or "Avg bus" in text or "concluded" in text:
                 self.block = None
+        elif _numbers(text) >= 6 and _INSIDE.search(text):
+            self.log.skip(line, "a row that a message was written into")
         elif (self.block is not None or _numbers(text) >= 6) and not _NOISE.match(text):
             self.log.skip(line, "neither a row nor a message that is known")
 
@@ -121,9 +124,13 @@ class Reader:
         if kind := match[4].strip():
             self.log.facts["device_kind"] = re.sub(r"\s*\(node \d+\)$", "", kind)
 
-    def _header(self, text: str) -> None:
-        names = [name.strip("#*").replace("cputime", "time") for name in text.split()]
+    def _header(self, line: Line) -> None:
+        names = [name.strip("#*").replace("cputime", "time") for name in line.text.split()]
         self.columns = tuple(name for name in names if name)
+        counts = [names.count(name) for name in ("time", "algbw", "busbw")]
+        if max(counts) > min(counts) or min(counts) < 1:
+            self.log.skip(line, "a header without as many of time, algbw and busbw")
+            self.columns = None
         self.units = []
         self.block = None
 
@@ -248,14 +255,7 @@ def _layouts(cells: list[str], header: tuple[str, ...] | None = None) -> list[tu
         ]
         lengths = {len(kind): kind for kind in reversed(kinds)} | {len(bare): bare}
         found = [lengths[n] for n in (len(cells), len(cells) - 2 * stamped) if n in lengths]
-        if found:
-            return found[:1]
-        one = (
-            header[: header.index("time", header.index("time") + 1)]
-            if header.count("time") > 1
-            else ()
-        )
-        return [one] if one and len(one) == len(cells) else []
+        return found[:1]
     groups = (("time", "algbw", "busbw", "wrong"), ("time", "algbw", "busbw"))
     fronts = (_FRONT, _FRONT[:4], _FRONT[:3])
     return [

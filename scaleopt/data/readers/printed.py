@@ -6,6 +6,8 @@ from typing import NamedTuple
 from scaleopt.units import GB, MB, GiB, KiB, MiB, TiB, kB, million, ms, ns, us
 
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?(?:[eE]([-+]?\d{1,3}))?")
+_LARGEST_EXPONENT, _LONGEST = 99, 40
+"""Beyond these a cell is damaged: no time or bandwidth is printed so."""
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?|[KMGT])", re.IGNORECASE)
 _BINARY = {"": 1.0, "K": KiB, "M": MiB, "G": GiB, "T": TiB}
 
@@ -49,6 +51,8 @@ def printed(text: str) -> Printed | None:
     match = _NUMBER.fullmatch(text) if text.isascii() else None
     if match is None:
         return None
+    if abs(int(match[2] or 0)) > _LARGEST_EXPONENT or len(text) > _LONGEST:
+        return None
     value = float(text.replace(",", ""))
     half = 0.5 * 10.0 ** (int(match[2] or 0) - len(match[1] or ""))
     return Printed(value, value - half, value + half)
@@ -75,6 +79,8 @@ def byte_count(text: str) -> float | None:
         return float(plain)
     match = _SUFFIXED.fullmatch(text) if text.isascii() else None
     if match is None:
+        return None
+    if len(text) > _LONGEST:
         return None
     return float(match[1]) * _BINARY[match[2].upper().removesuffix("B").removesuffix("I")]
 
