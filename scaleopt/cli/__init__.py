@@ -10,6 +10,7 @@ import typer
 
 from probes.__main__ import probe
 from scaleopt import __version__
+from scaleopt.cli.export import export
 from scaleopt.cli.fit import fit
 from scaleopt.cli.imports import import_logs
 from scaleopt.cli.run import run
@@ -25,6 +26,7 @@ app.command("run")(run)
 app.command("probe")(probe)
 app.command("import")(import_logs)
 app.command("fit")(fit)
+app.command("export")(export)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,43 @@
+"""`scaleopt export`: a fit as the constants of another tool."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scaleopt.cli.ending import refuse, stop_at_once
+from scaleopt.cli.files import read_table
+from scaleopt.cli.options import Level
+
+
+def export(
+    format_: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT", help="xla, nccl, calculon, astra-sim, taccl, simai, skypilot or json."
+        ),
+    ],
+    table: Annotated[Path, typer.Argument(help="A table, or a benchmark's log.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write; must not exist.")
+    ] = None,
+    level: Level = 0.95,
+) -> None:
+    """Fit a table, and write its constants as another tool reads them."""
+    from scaleopt.fitting.calibrate import calibrate
+    from scaleopt.show.export import registry
+
+    stop_at_once("Stopped.")
+    try:
+        made = registry.export(calibrate(read_table(table).table), format_, level)
+        if out is None:
+            typer.echo(made.text, nl=False)
+        else:
+            with out.open("x", encoding="utf-8") as file:
+                file.write(made.text)
+            if made.sidecar is not None:
+                Path(f"{out}.constants.json").write_text(made.sidecar, encoding="utf-8")
+    except (ValueError, OSError) as error:
+        refuse(f"{table}: {error}")
+    for unsaid in made.unsaid:
+        typer.echo(f"not expressed: {unsaid}", err=True)

@@ -1,0 +1,18 @@
+"""Plain JSON, by the schema in constants.schema.json: everything, in SI."""
+
+import json
+from dataclasses import asdict
+
+from scaleopt.show.export.constants import Constants, Export
+
+
+def plain(found: Constants) -> Export:
+    """Every constant with value, interval, unit and provenance."""
+    whole = {
+        "version": 1,
+        "level": found.level,
+        "devices": found.devices,
+        "devices_per_node": found.per_node,
+        "constants": {name: asdict(it) for name, it in found.named.items()},
+    }
+    return Export(json.dumps(whole, indent=2) + "\n", ())
