@@ -10,6 +10,8 @@ from .data.measurements import write_measurements as write_measurements
 from .data.readers.read import read_log as read_log
 from .fitting.calibrate import calibrate as calibrate
 from .fitting.design import next_measurement as next_measurement
+from .fitting.collective import CollectiveFit as CollectiveFit
+from .fitting.collective import fit_collective as fit_collective
 from .fitting.fit import fit as fit
 from .fitting.prior import Prior as Prior
 from .fitting.propagate import Estimate as Estimate
@@ -32,6 +34,7 @@ from .models.collectives import send_time as send_time
 from .models.cost import million_tokens_cost as million_tokens_cost
 from .models.cost import run_cost as run_cost
 from .models.curve import ScalingTime as ScalingTime
+from .models.envelope import LinkEnvelope as LinkEnvelope
 from .models.imbalance import load_imbalance as load_imbalance
 from .models.imbalance import slowest_time as slowest_time
 from .models.intensity import decode_intensity as decode_intensity

@@ -1,0 +1,106 @@
+"""A link as a library uses it: several protocols, and a growth with N that is fitted, not assumed.
+
+The textbook line assumes one protocol and counts its messages. A library picks among several by
+size, and each takes a schedule between a ring, whose messages grow as N, and a tree, whose messages
+grow as log N. So every protocol has an α and a β of its own, and two ratios by which its messages
+and its bytes grow where the devices double.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from scaleopt.models.links import envelope_time
+from scaleopt.units import Bytes, Count, Ratio, Scalar, Seconds, SecondsPerByte, real
+
+
+class LinkEnvelope(eqx.Module):
+    """Seconds of a collective by the best of several protocols.
+
+    T = launch + (Σ_i T_i^−s)^(−1/s)
+
+    T_i = t(L; α, β, a, b) + t(n; α', β', a', b'),  L = N / n devices in each of n nodes,
+
+    t(N; α, β, a, b) = p ((N − 1)/N) [2 a^log₂(N/2) α + b^log₂(N/2) β M]
+
+    With a = 2 and b = 1 it is the ring, p (N − 1) α + p ((N − 1)/N) β M; a < 2 is on the way to a
+    tree; b > 1 says that bandwidth falls as devices are added. α and β are those of two devices.
+
+    >>> link = LinkEnvelope(launch=5e-6, alpha=1e-6, beta=1e-11)
+    >>> f"{link(devices=8, size=1e6):.3g}"
+    '3.65e-05'
+
+    Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, for the counts that it lies
+    between; protocols as in NCCL's LL, LL128 and Simple.
+    """
+
+    launch: Seconds
+    """Fixed cost of the operation."""
+    alpha: Seconds
+    """(protocols,), α, time of an empty message between two devices."""
+    beta: SecondsPerByte
+    """(protocols,), β, inverse of the bandwidth of one device in one direction, of two devices."""
+    alpha_growth: Ratio = 2.0
+    """(protocols,), a, by how much the messages grow where the devices double: 2 in a ring."""
+    beta_growth: Ratio = 1.0
+    """(protocols,), b, by how much β grows where the devices double: 1 in a ring."""
+    node_alpha: Seconds = 0.0
+    """(protocols,), α' of a message between nodes."""
+    node_beta: SecondsPerByte = 0.0
+    """(protocols,), β' between nodes, for each byte of the array."""
+    node_alpha_growth: Ratio = 2.0
+    """(protocols,), a' where the nodes double."""
+    node_beta_growth: Ratio = 1.0
+    """(protocols,), b' where the nodes double."""
+    sharpness: Ratio = 8.0
+    """s, how cleanly the faster protocol is picked."""
+
+    def __call__(
+        self, devices: Count, size: Bytes, passes: Ratio = 2.0, nodes: Count = 1.0
+    ) -> Seconds:
+        """The seconds of one collective.
+
+        Args:
+            devices: N, number of devices; at 1 only the launch remains.
+            size: M [B], bytes of the full array, in an all-to-all of one device's part.
+            passes: p, how often the array goes around: 2 in an all-reduce, else 1.
+            nodes: n, over how many nodes the devices are spread evenly.
+        """
+        return self.launch + envelope_time(
+            self.protocol_times(devices, size, passes, nodes), self.sharpness
+        )
+
+    def protocol_times(
+        self, devices: Scalar, size: Scalar, passes: Scalar = 2.0, nodes: Scalar = 1.0
+    ) -> Array:
+        """(…, protocols) [s], the time by each protocol, without the launch."""
+        devices, size, passes, nodes = real(devices, size, passes, nodes)
+        inside = _grown_time(
+            jnp.maximum(devices / nodes, 1.0),
+            size,
+            (self.alpha, self.alpha_growth),
+            (self.beta, self.beta_growth),
+        )
+        across = _grown_time(
+            nodes,
+            size,
+            (self.node_alpha, self.node_alpha_growth),
+            (self.node_beta, self.node_beta_growth),
+        )
+        return passes[..., None] * (inside + across)
+
+
+def _grown_time(
+    parts: Array,
+    size: Array,
+    alpha: tuple[Scalar, Scalar],
+    beta: tuple[Scalar, Scalar],
+) -> Array:
+    """(…, protocols): (N − 1)/N [2 a^log₂(N/2) α + b^log₂(N/2) β M] of one level and one pass."""
+    parts, size = parts[..., None], size[..., None]
+    doublings = jnp.log2(parts / 2)
+    (alpha_of_two, alpha_growth), (beta_of_two, beta_growth) = (
+        tuple(jnp.atleast_1d(each) for each in real(*pair)) for pair in (alpha, beta)
+    )
+    latency = 2 * alpha_growth**doublings * alpha_of_two
+    return (parts - 1) / parts * (latency + beta_growth**doublings * beta_of_two * size)
