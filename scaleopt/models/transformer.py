@@ -18,6 +18,7 @@ MLSys 2023, appendix A, for as many key-value heads as heads and no gate.
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -243,14 +244,17 @@ class Transformer(eqx.Module):
     def forward(self) -> Parts:
         """FLOP of the forward pass of one sequence, over all layers."""
         layer, (layers,) = self.forward_of_layer(), real(self.layers)
-        parts = (layer.projections, layer.attention, layer.mlp, layer.router)
-        return Parts(*(layers * part for part in parts), layer.head)
+        return Parts(
+            projections=layers * layer.projections,
+            attention=layers * layer.attention,
+            mlp=layers * layer.mlp,
+            router=layers * layer.router,
+            head=layer.head,
+        )
 
     def backward(self) -> Parts:
         """FLOP of the backward pass of one sequence: twice the forward pass, part by part."""
-        forward = self.forward()
-        parts = (forward.projections, forward.attention, forward.mlp, forward.router)
-        return Parts(*(2 * part for part in parts), 2 * forward.head)
+        return jax.tree.map(lambda count: 2 * count, self.forward())
 
     def recomputed(self, recompute: str | Scalar) -> CountedFlops:
         """FLOP of one sequence's forward pass that the backward pass does again.

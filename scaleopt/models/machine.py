@@ -1,0 +1,172 @@
+"""Counts in, seconds out: a chip, its links inside a node and across, and the host that feeds it.
+
+A layer takes what its device takes, or what its host takes to launch its kernels, whichever is
+longer: a smooth maximum of the two. The device computes, moves what is element-wise through memory,
+and reduces along the tensor axis by a ring, whose latency grows with the group.
+
+T = R (L/p · layer + passing on) + m · head + data-parallel all-reduce + update + overhead
+
+with m micro-batches and R = m + (p − 1)/v rounds of a pipeline of p stages and v chunks.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from scaleopt.models.parallelism import Parallelism
+from scaleopt.models.transformer import Transformer
+from scaleopt.units import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    FlopsPerSecond,
+    Ratio,
+    Seconds,
+    SecondsPerByte,
+    real,
+)
+
+_SHARPNESS = 4
+"""Power of the smooth maximum: 19 % above either of two equal times."""
+_UPDATE_BYTES = 40.0
+"""Read and written for each parameter by mixed-precision Adam: two gradients, weight, master weight
+and two moments in float32."""
+
+
+class TrainingTerms(eqx.Module):
+    """Where the seconds of a training step go; they add up to its total."""
+
+    compute: Seconds
+    """Matrix products."""
+    memory: Seconds
+    """What is element-wise, and the optimizer's update."""
+    tensor: Seconds
+    """All-reduces inside the layers."""
+    pipeline: Seconds
+    """Filling and draining the pipeline, and passing on between stages."""
+    data: Seconds
+    """The gradients' all-reduce."""
+    overhead: Seconds
+    """Kernels too small to fill the device, and what waits for the host."""
+
+    @property
+    def total(self) -> Seconds:
+        """Seconds of the whole step."""
+        waiting = self.pipeline + self.data + self.overhead
+        return self.compute + self.memory + self.tensor + waiting
+
+
+class Machine(eqx.Module):
+    """A machine as the constants that turn counts into seconds; calling it evaluates the model.
+
+    Args:
+        rate: r [FLOP/s], that large matrix products reach.
+        bandwidth: [B/s], of a device's memory.
+        alpha: α [s], of a message inside a node.
+        beta: β [s/B], inverse bandwidth of a device inside a node.
+        network_alpha: [s], of a message between nodes.
+        network_beta: [s/B], inverse of a device's share of its node's bandwidth to others.
+        grain: width of a device's part of a layer at which products reach half the rate.
+        kernel: [s], fixed device time of a layer's forward pass.
+        host: [s], to launch a layer's forward pass.
+        micro_batch_overhead: [s], once for each micro-batch.
+        step_overhead: [s], once a step.
+        node_size: devices of a node.
+
+    Raises:
+        ValueError: a constant that is negative or no number.
+
+    >>> machine = Machine(rate=250e12, bandwidth=1.5e12, alpha=8e-6, beta=1 / 200e9)
+    >>> gpt = Transformer(hidden=2048, layers=24, heads=16, seq_len=1024, vocab=51200)
+    >>> split = Parallelism(tensor=2, micro_batch=4, accumulation=8, recompute="full")
+    >>> f"{machine(gpt, split):.2f} s"
+    '1.06 s'
+
+    Source: the ring of `all_reduce_time`; the schedule of `Parallelism`.
+    """
+
+    rate: FlopsPerSecond
+    bandwidth: BytesPerSecond
+    alpha: Seconds
+    beta: SecondsPerByte
+    network_alpha: Seconds = 0.0
+    network_beta: SecondsPerByte = 0.0
+    grain: Ratio = 0.0
+    kernel: Seconds = 0.0
+    host: Seconds = 0.0
+    micro_batch_overhead: Seconds = 0.0
+    step_overhead: Seconds = 0.0
+    node_size: Count = 8
+
+    def __check_init__(self) -> None:
+        """Refuse impossible numbers as they are written; traced values pass."""
+        for name, value in vars(self).items():
+            if isinstance(value, (int, float)) and not value >= 0:
+                raise ValueError(f"Machine: {name} is {value}; it must be 0 or more (SI units)")
+
+    def ring(self, split: Parallelism, group: Count, stride: Count, size: Bytes) -> Array:
+        """Seconds of an all-reduce of `size` [B] in a group whose members are `stride` apart.
+
+        A ring that leaves the node and comes back once uses the links to the network of all its
+        members there.
+        """
+        group, size, alpha, beta, far, thin = real(
+            group, size, self.alpha, self.beta, self.network_alpha, self.network_beta
+        )
+        local = split.local(group, stride, self.node_size)
+        nodes = group / local
+        messages = (nodes - 1) * far + (group - nodes) * alpha
+        slowest = jnp.where(nodes > 1, jnp.maximum(beta, thin / local), beta)
+        return 2 * messages + 2 * (group - 1) / group * slowest * size
+
+    def terms(self, model: Transformer, split: Parallelism) -> TrainingTerms:
+        """The seconds of each part of a training step.
+
+        Args:
+            model: the transformer.
+            split: how it is split.
+
+        Returns:
+            The parts of the step [s].
+        """
+        count = split.counts(model)
+        tensor, data, pipeline = real(split.tensor, split.data, split.pipeline)
+        chunks, micro_batches, hidden = real(split.interleave, split.accumulation, model.hidden)
+        rate = self.rate / (1 + self.grain * tensor / hidden)
+        compute, memory = count.layer / rate, count.moved / self.bandwidth
+        reduced = count.reductions * self.ring(split, split.tensor, 1, count.message)
+        device = compute + memory + reduced + self.kernel * count.passes
+        layer = smooth_maximum(device, self.host * count.passes)
+        crossing = tensor * data >= self.node_size
+        link = jnp.where(crossing, self.network_beta, self.beta)
+        passing = jnp.where(pipeline > 1, chunks * link * count.passed, 0.0)
+        done, idle = micro_batches * count.stage_layers, count.rounds - micro_batches
+        gradients = self.ring(split, split.data, split.tensor, 2 * count.parameters)
+        update = _UPDATE_BYTES * count.parameters / self.bandwidth
+        once = self.step_overhead + self.micro_batch_overhead * micro_batches
+        return TrainingTerms(
+            compute=done * compute + micro_batches * count.head / rate,
+            memory=done * memory + micro_batches * count.logits / self.bandwidth + update,
+            tensor=done * reduced,
+            pipeline=idle * count.stage_layers * layer + count.rounds * passing,
+            data=gradients,
+            overhead=done * (layer - compute - memory - reduced) + once,
+        )
+
+    def __call__(self, model: Transformer, split: Parallelism) -> Seconds:
+        """Seconds of a training step; arguments as in `terms`."""
+        return self.terms(model, split).total
+
+
+def smooth_maximum(first: Seconds, second: Seconds) -> Array:
+    """(x⁴ + y⁴)^(1/4): the longer of two times, or a little more where they are alike.
+
+    >>> round(float(smooth_maximum(3.0, 1.0)), 3)
+    3.009
+    """
+    first, second = real(first, second)
+    longer = jnp.maximum(first, second)
+    # In units of the longer one: a fourth power of a microsecond underflows in float32.
+    unit = jnp.where(longer > 0, longer, 1.0)
+    powers = (first / unit) ** _SHARPNESS + (second / unit) ** _SHARPNESS
+    return unit * jnp.where(powers > 0, powers, 1.0) ** (1 / _SHARPNESS) * (longer > 0)

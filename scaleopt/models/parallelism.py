@@ -1,0 +1,145 @@
+"""How a training step is split over devices: data, tensor and pipeline. It knows no machine.
+
+Neighbours in rank work most closely: tensor groups are innermost, data groups next, pipeline stages
+outermost, so that a group of an axis has its members `stride` ranks apart, and how many of them
+share a node follows from the node's size alone.
+
+Source: D. Narayanan et al., "Efficient large-scale language model training on GPU clusters using
+Megatron-LM", SC 2021, sections 2 and 3; V. Korthikanti et al., MLSys 2023, for sequences split
+along the tensor axis.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from scaleopt.models.transformer import Transformer, recompute_code
+from scaleopt.units import Bytes, Count, CountedFlops, Scalar, real
+
+
+class DeviceCounts(eqx.Module):
+    """What one device does for one micro-batch in one layer, and once a step."""
+
+    forward: CountedFlops
+    """FLOP of a layer's forward pass, by one device."""
+    layer: CountedFlops
+    """FLOP of a layer: forward, backward and what is done again."""
+    head: CountedFlops
+    """FLOP of the head, forward and backward."""
+    moved: Bytes
+    """Through memory by a layer's element-wise parts, in all passes."""
+    logits: Bytes
+    """Through memory by softmax and loss."""
+    passes: Scalar
+    """Kernels of a layer against those of its forward pass alone; 3 without recomputation."""
+    reductions: Scalar
+    """All-reduces along the tensor axis, for a layer in all passes."""
+    message: Bytes
+    """Size of each, and of what stages pass on: the hidden states of a micro-batch."""
+    passed: Bytes
+    """What one device passes to the next stage and gets back, for each chunk of layers."""
+    parameters: Count
+    """That one device holds."""
+    stage_layers: Count
+    rounds: Scalar
+    """Micro-batches, with those that the pipeline waits for as it fills and drains."""
+
+
+class Parallelism(eqx.Module):
+    """A split of a training step.
+
+    Every number may be an array, so that many splits are one batch.
+
+    Args:
+        data: d, replicas that share the batch.
+        tensor: t, devices that share each layer.
+        pipeline: p, stages that share the layers.
+        micro_batch: b, sequences that pass the pipeline together.
+        accumulation: m, micro-batches of a step in each replica.
+        interleave: v, chunks of layers that a stage holds.
+        recompute: "none", "selective" or "full".
+        sequence_parallel: whether what the tensor axis does not share is split along the sequence;
+            1 or 0 in a batch of splits.
+
+    Raises:
+        ValueError: a number below 1, or a recomputation that is not known.
+
+    >>> split = Parallelism(data=8, tensor=4, pipeline=2, micro_batch=2, accumulation=16)
+    >>> split.devices, split.global_batch
+    (64, 256)
+
+    Source: as the module.
+    """
+
+    data: Count = 1
+    tensor: Count = 1
+    pipeline: Count = 1
+    micro_batch: Count = 1
+    accumulation: Count = 1
+    interleave: Count = 1
+    recompute: Scalar | str = eqx.field(default=0, converter=recompute_code)
+    sequence_parallel: Scalar | bool = False
+
+    def __check_init__(self) -> None:
+        """Refuse impossible numbers as they are written; traced values pass."""
+        for name in ("data", "tensor", "pipeline", "micro_batch", "accumulation", "interleave"):
+            value = getattr(self, name)
+            if isinstance(value, (int, float)) and not value >= 1:
+                raise ValueError(f"Parallelism: {name} is {value}; it must be 1 or more")
+
+    @property
+    def devices(self) -> Count:
+        """N = d t p."""
+        return self.data * self.tensor * self.pipeline
+
+    @property
+    def global_batch(self) -> Count:
+        """Sequences of a step."""
+        return self.data * self.micro_batch * self.accumulation
+
+    def counts(self, model: Transformer, precision: Bytes = 2.0) -> DeviceCounts:
+        """What one device does, on the stage that does most.
+
+        Args:
+            model: the transformer.
+            precision: bytes of one activation.
+
+        Returns:
+            FLOP, bytes and messages of one device.
+        """
+        tensor, pipeline, batch, chunks = real(
+            self.tensor, self.pipeline, self.micro_batch, self.interleave
+        )
+        hidden, tokens, vocab, layers, accumulation = real(
+            model.hidden, model.seq_len, model.vocab, model.layers, self.accumulation
+        )
+        code, split = real(recompute_code(self.recompute), self.sequence_parallel)
+        forward = model.forward_of_layer()
+        whole = 3.0 + (code == 2)
+        core = 3.0 + (code > 0)
+        share = batch / tensor
+        spread = jnp.where(split > 0, tensor, 1.0)
+        tokenwise, scores = model.passing_bytes(precision)
+        norms = precision * tokens * 10 * hidden
+        inner = tokenwise - norms
+        moved = batch * (whole * (norms / spread + inner / tensor) + core * scores / tensor)
+        weights, message = model.weights(), batch * precision * tokens * hidden
+        return DeviceCounts(
+            forward=share * forward.layers,
+            layer=share * (whole * (forward.layers - forward.attention) + core * forward.attention),
+            head=3 * share * forward.head,
+            moved=moved,
+            logits=6 * 4.0 * share * tokens * vocab,
+            passes=whole,
+            reductions=4.0 + 2.0 * (code == 2),
+            message=message,
+            passed=2 * message / spread,
+            parameters=(layers * weights.layers / pipeline + hidden * vocab) / tensor,
+            stage_layers=layers / pipeline,
+            rounds=accumulation + (pipeline - 1) / chunks,
+        )
+
+    def local(self, group: Count, stride: Count, node_size: Count) -> Array:
+        """How many members of a group that are `stride` ranks apart share a node."""
+        group, stride, node_size = real(group, stride, node_size)
+        return jnp.clip(node_size / stride, 1.0, group)
