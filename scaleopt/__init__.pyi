@@ -13,7 +13,6 @@ from .fitting.design import next_measurement as next_measurement
 from .fitting.collective import CollectiveFit as CollectiveFit
 from .fitting.collective import fit_collective as fit_collective
 from .fitting.fit import fit as fit
-from .fitting.prior import Prior as Prior
 from .fitting.propagate import Estimate as Estimate
 from .fitting.propagate import propagate as propagate
 from .fitting.result import Fit as Fit
