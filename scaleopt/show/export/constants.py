@@ -36,6 +36,15 @@ class Constants(NamedTuple):
     """Devices of one host, where the rows say."""
     level: float
 
+    def need(self, *names: str) -> None:
+        """Refuse where the rows do not tell a constant that a format cannot do without."""
+        for name in names:
+            if self.named[name].provenance == "not told" or self.named[name].value <= 0:
+                raise ValueError(
+                    f"{name} is not told by these rows, and this format needs it; time "
+                    "all-reduces at small and large sizes, on several device counts, then export"
+                )
+
     def comments(self, *names: str) -> list[str]:
         """A line for each constant named, as a comment of a text format would hold it."""
         return [f"{name}: {self._line(name)}" for name in names]
@@ -62,7 +71,7 @@ def constants(fit: Fit[StepTime], level: float = 0.95) -> Constants:
     """The constants of a fitted step model.
 
     Raises:
-        ValueError: a fit that failed, or that does not tell α or β, which every format needs.
+        ValueError: a fit that failed.
     """
     if fit.failure:
         raise ValueError(f"the fit failed and has no constants to export: {fit.failure}")
@@ -79,12 +88,6 @@ def constants(fit: Fit[StepTime], level: float = 0.95) -> Constants:
         upper = ends[1] if np.isfinite(ends[1]) else None
         where: Provenance = "fitted" if told else "not told"
         named[name] = Constant(value, ends[0], upper, _UNITS.get(name, "1"), where)
-    for name in ("alpha", "beta"):
-        if named[name].provenance == "not told" or named[name].value <= 0:
-            raise ValueError(
-                f"{name} is not told by these rows, or is consistent with 0 alone; time "
-                "all-reduces at small and large sizes, then export"
-            )
     rows = fit.rows
     per_node = None
     if "nodes" in rows and rows["nodes"].notna().any():

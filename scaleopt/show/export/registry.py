@@ -44,4 +44,9 @@ def export(fit: Fit[StepTime], format_: str, level: float = 0.95) -> Export:
     """
     if format_ not in FORMATS:
         raise ValueError(f"format {format_!r} is not known; use one of {', '.join(FORMATS)}")
-    return FORMATS[format_](constants(fit, level))
+    found = constants(fit, level)
+    if format_ != "json":
+        found.need("beta")
+    if format_ not in ("json", "xla", "simai"):
+        found.need("alpha")
+    return FORMATS[format_](found)

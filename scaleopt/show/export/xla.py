@@ -24,6 +24,10 @@ def xla(found: Constants) -> Export:
         "chunk_prep_us and chunk_size_bytes are not measured and stay XLA's own",
         "XLA applies these to collectives between nodes; constants of one node describe no network",
     ]
+    for key, name in (("nccl_op_launch_us", "launch"), ("rtt_us", "alpha")):
+        if found.named[name].provenance == "not told":
+            del options[key]
+            unsaid.append(f"{key}: these rows do not tell {name}; it stays XLA's own")
     if found.per_node is None:
         unsaid.append("gpus_per_node is not in these rows and stays XLA's own")
     said = [*found.comments("launch", "alpha", "beta"), *(f"not expressed: {it}" for it in unsaid)]
