@@ -217,7 +217,7 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
         )
         return CollectiveFit((), tuple(notes), failure)
     for (op, dtype), part in parts.items():
-        if part["devices"].nunique() == 1:
+        if len(part["devices"].unique()) < 2:
             notes.append(
                 f"{op} {dtype}".strip() + f" has one N ({part['devices'].iloc[0]:g}): how it grows "
                 "with N is the prior's, not the rows'. Time it at another N."

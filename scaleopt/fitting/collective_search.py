@@ -36,12 +36,12 @@ _LOOSE_PULL = 4.0
 class Lanes(NamedTuple):
     """The rows of one group, padded, and how each lane weighs them."""
 
-    devices: Array
-    nodes: Array
-    size: Array
-    passes: Array
-    log_time: Array
-    weight: Array
+    devices: Array | np.ndarray
+    nodes: Array | np.ndarray
+    size: Array | np.ndarray
+    passes: Array | np.ndarray
+    log_time: Array | np.ndarray
+    weight: Array | np.ndarray
     """0 where a row is left out, or is padding."""
 
 
