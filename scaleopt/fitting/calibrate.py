@@ -70,7 +70,7 @@ class ObserveStepTime(eqx.Module):
         )
 
 
-def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
+def calibrate(table: pd.DataFrame) -> Fit[Any]:
     """Fit the step model to every row that it explains.
 
     Minimises Tukey's loss of log measured − log predicted over all kinds of rows at once, each kind
@@ -82,8 +82,9 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
             `size_bytes`.
 
     Returns:
-        The fit of a `StepTime`. A parameter that no row depends on is not told: its interval is
-        unbounded, and so is whatever hangs on it.
+        The fit of a `StepTime`, or of a `Machine` where all rows are of kind train_step. A
+        parameter that no row depends on is not told: its interval is unbounded, and so is whatever
+        hangs on it.
 
     Raises:
         ValueError: no row of these kinds, a missing column or cell, a time that is not positive.
@@ -104,6 +105,11 @@ def calibrate(table: pd.DataFrame) -> Fit[StepTime]:
             f"calibrate takes a table, not {type(table).__name__}; "
             "give read_measurements(path).table"
         )
+    if "op" in table and (table["op"] == "train_step").all() and len(table):
+        # Loaded where it is asked for: rows of the other kinds need no transformer.
+        from scaleopt.fitting.train_step import fit_train_steps
+
+        return fit_train_steps(table)
     used = _explained(table) if "op" in table else np.ones(len(table), bool)
     rows = table[used].copy()
     for name in {"flops", "size_bytes"} - set(rows):
