@@ -1,14 +1,15 @@
 """Constants of a machine from the step times of training runs: rows of kind `train_step`.
 
-A row says which transformer was trained, how it was split and how long a step took. A few dozen of
-them, or four, do not tell every constant of a machine, so each has a weak prior: a value that any
-accelerator of these years is within a small factor of, and that the rows overrule where they can.
+A row says which transformer was trained, how it was split and how long a step took. What no row
+depends on, such as the network where all ran in one node, is not told, and neither is a prediction
+that hangs on it.
 """
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jax import Array
@@ -16,7 +17,6 @@ from jax import Array
 from scaleopt.fitting.estimate import estimate
 from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.parameters import free_parameters
-from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.result import Fit, Prediction
 from scaleopt.models.machine import Machine
 from scaleopt.models.parallelism import Parallelism
@@ -37,20 +37,20 @@ DEFAULTS = {
 """What a row without the column, or with an empty cell, is taken to say."""
 NODE_SIZE = 8.0
 """Devices of a node where `nodes` is not given."""
-PRIORS = {
-    "rate": Prior(2.2e14, 1.6),
-    "bandwidth": Prior(1.2e12, 2.0),
-    "alpha": Prior(8e-6, 4.5),
-    "beta": Prior(7e-12, 2.7),
-    "network_alpha": Prior(2e-5, 4.5),
-    "network_beta": Prior(5e-11, 2.7),
-    "grain": Prior(60.0, 4.5),
-    "kernel": Prior(2.5e-5, 4.5),
-    "host": Prior(2.5e-4, 4.5),
-    "micro_batch_overhead": Prior(1e-3, 4.5),
-    "step_overhead": Prior(2e-2, 4.5),
+STARTS = {
+    "rate": 2.2e14,
+    "bandwidth": 1.2e12,
+    "alpha": 8e-6,
+    "beta": 7e-12,
+    "network_alpha": 2e-5,
+    "network_beta": 5e-11,
+    "grain": 60.0,
+    "kernel": 2.5e-5,
+    "host": 2.5e-4,
+    "micro_batch_overhead": 1e-3,
+    "step_overhead": 2e-2,
 }
-"""Of an accelerator of 2020 or later, by the orders of magnitude of its data sheet; wide."""
+"""Where the search starts: an accelerator of 2020 or later, by orders of magnitude."""
 
 
 class ObserveTrainStep(eqx.Module):
@@ -59,14 +59,16 @@ class ObserveTrainStep(eqx.Module):
     def __call__(self, model: Machine, columns: dict[str, Array]) -> Array:
         """The seconds of each row."""
         names = ("hidden", "heads", "layers", "seq_len", "vocab")
-        transformer = Transformer(**{name: columns[name] for name in names})
+        shape: dict[str, Any] = {name: columns[name] for name in names}
+        transformer = Transformer(**shape)
         axes = ("data", "tensor", "pipeline", "micro_batch", "interleave", "recompute")
         split = Parallelism(
             **{name: columns[name] for name in axes},
             accumulation=columns["global_batch"] / (columns["data"] * columns["micro_batch"]),
             sequence_parallel=columns["sequence_parallel"],
         )
-        return replace(model, node_size=columns["node_size"])(transformer, split)
+        machine = replace(model, node_size=columns["node_size"])
+        return jnp.asarray(machine(transformer, split))
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,15 +110,12 @@ def fit_train_steps(table: pd.DataFrame) -> TrainStepFit:
     """
     check_rows(table, ["time_s", *NEEDED])
     columns = training_columns(table)
-    start = {name: prior.value for name, prior in PRIORS.items()}
-    parameters = free_parameters(Machine(**start, node_size=8))
+    parameters = free_parameters(Machine(**STARTS, node_size=8))
     found = estimate(
         ObserveTrainStep(),
         parameters,
         table,
         columns,
-        priors=PRIORS,
-        notes=("Constants that these rows do not tell stay near those of a common accelerator.",),
     )
     return TrainStepFit(**vars(found))
 
