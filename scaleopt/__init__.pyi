@@ -9,9 +9,9 @@ from .data.measurements import read_measurements as read_measurements
 from .data.measurements import write_measurements as write_measurements
 from .data.readers.read import read_log as read_log
 from .fitting.calibrate import calibrate as calibrate
-from .fitting.design import next_measurement as next_measurement
 from .fitting.collective import CollectiveFit as CollectiveFit
 from .fitting.collective import fit_collective as fit_collective
+from .fitting.design import next_measurement as next_measurement
 from .fitting.fit import fit as fit
 from .fitting.propagate import Estimate as Estimate
 from .fitting.propagate import propagate as propagate

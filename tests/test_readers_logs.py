@@ -8,7 +8,7 @@ import pytest
 
 import scaleopt as so
 from scaleopt.data.readers.read import read_log
-from scaleopt.units import us
+from scaleopt.units import GB, us
 
 FOLDER = Path(os.environ.get("SCALEOPT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LOGS = FOLDER / "logs"
@@ -103,14 +103,13 @@ def test_printed_bandwidths_are_ours(name, tmp_path):
         if len(cells) - at >= 7:
             printed.append(cells[at + 4 : at + 7])
     assert len(printed) == len(table)
-    for row, (_, algbw, busbw) in zip(table.itertuples(), printed, strict=True):
+    known = table[["op", "size_bytes", "devices", "time_s"]].to_dict("records")
+    for row, (_, algbw, busbw) in zip(known, printed, strict=True):
+        size, time, devices = (float(row[name]) for name in ("size_bytes", "time_s", "devices"))
         # nccl-tests' size of an all-to-all is what one device holds
-        held = row.size_bytes / (row.devices if row.op == "all_to_all" else 1)
-        ours = float(so.algorithm_bandwidth(held, row.time_s)) / 1e9
-        bus = (
-            float(so.bus_bandwidth(row.size_bytes, row.time_s, row.devices, collective=row.op))
-            / 1e9
-        )
+        held = size / (devices if row["op"] == "all_to_all" else 1)
+        ours = float(so.algorithm_bandwidth(held, time)) / GB
+        bus = float(so.bus_bandwidth(size, time, devices, collective=row["op"])) / GB
         # half a unit of the last digit, and what the digits of the time leave open (5e-4 at worst,
         # of a time such as 1.33), and of single precision
         assert abs(ours - float(algbw)) <= 0.0051 + 4e-3 * ours

@@ -11,7 +11,8 @@ import scaleopt as so
 
 FOLDER = Path(os.environ.get("SCALEOPT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 RUN = {"hidden": 1024, "heads": 16, "layers": 12, "seq_len": 1024, "global_batch": 8}
-ROWS = pd.DataFrame({"op": ["train_step"] * 2, "devices": 1, "time_s": [1.0, 2.0], **RUN})
+ROWS = pd.DataFrame({"op": "train_step", "devices": 1, "time_s": [1.0, 2.0], **RUN})
+ROWS["layers"] = [12, 24]
 
 
 def one_node():
@@ -44,6 +45,8 @@ def test_fifty_runs_of_one_node_tell_of_the_others():
         ({"micro_batch": 3}, "row 0: data · micro_batch does not divide global_batch"),
         ({"recompute": "half"}, "recompute is 'half'; write one of none, selective, full"),
         ({"hidden": np.nan}, "row 0: hidden is nan"),
+        ({"devices": 16, "data": 16, "global_batch": 16}, "row 0: it runs across nodes"),
+        ({}, "2 different train_step rows do not tell a machine"),
     ],
 )
 def test_a_row_that_cannot_be_is_refused(wrong, says):

@@ -1,5 +1,7 @@
 """A transformer's counts against published totals, and against XLA's own of a real one."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -8,9 +10,9 @@ from oracles.xla import counted
 
 from scaleopt.models.transformer import Transformer
 
-LLAMA = {"gated": True, "tied": False, "biases": False, "seq_len": 4096}
-LLAMA_3 = LLAMA | {"kv_heads": 8, "vocab": 128256}
-GPT = {"vocab": 50257}
+LLAMA: dict[str, Any] = {"gated": True, "tied": False, "biases": False, "seq_len": 4096}
+LLAMA_3: dict[str, Any] = LLAMA | {"kv_heads": 8, "vocab": 128256}
+GPT: dict[str, Any] = {"vocab": 50257}
 # The counts of the weight files as their authors published them.
 PUBLISHED = {
     "GPT-2": (

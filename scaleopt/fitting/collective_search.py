@@ -118,7 +118,7 @@ def search(rows: Lanes, begun: Array, width: Array) -> Found:
 
     def one(rows: Lanes, start: Array, width: Array) -> tuple[Array, Array]:
         def residual(u: Array, noise: Array) -> Array:
-            miss = (rows.log_time - log_time(u, rows)) / noise
+            miss = jnp.asarray(rows.log_time - log_time(u, rows)) / noise
             return jnp.concatenate([rows.weight * huber(miss), (u - start) / width])
 
         def step(carry: Step, _: None) -> tuple[Step, None]:

@@ -37,6 +37,8 @@ DEFAULTS = {
 """What a row without the column, or with an empty cell, is taken to say."""
 NODE_SIZE = 8.0
 """Devices of a node where `nodes` is not given."""
+ROWS_A_CONSTANT = 3
+"""Different runs needed for each constant; with fewer the curve passes through its own noise."""
 STARTS = {
     "rate": 2.2e14,
     "bandwidth": 1.2e12,
@@ -106,10 +108,20 @@ def fit_train_steps(table: pd.DataFrame) -> TrainStepFit:
         The fit of a `Machine`.
 
     Raises:
-        ValueError: a missing column or cell, or a split that does not fit its devices.
+        ValueError: a missing column or cell, a split that does not fit its devices, runs across
+            nodes, or too few different runs.
     """
     check_rows(table, ["time_s", *NEEDED])
     columns = training_columns(table)
+    # What such rows tell of the network has misled predictions by factors, so none is made of it.
+    across = table["devices"].to_numpy(float) > columns["node_size"]
+    _refuse(table, across, "it runs across nodes, which is not fitted yet")
+    runs, needed = len(pd.DataFrame(columns).drop_duplicates()), ROWS_A_CONSTANT * len(STARTS)
+    if runs < needed:
+        raise ValueError(
+            f"{runs} different train_step rows do not tell a machine's {len(STARTS)} constants; "
+            f"give {needed} or more, of several splits and models"
+        )
     parameters = free_parameters(Machine(**STARTS, node_size=8))
     found = estimate(
         ObserveTrainStep(),

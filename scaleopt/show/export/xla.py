@@ -12,9 +12,9 @@ def xla(found: Constants) -> Export:
     """The flag, and the constants as comments above it."""
     model = found.model
     options = {
-        "nccl_op_launch_us": f"{round(model.launch / us)}",
+        "nccl_op_launch_us": f"{round(float(model.launch) / us)}",
         "nic_speed_gbps": f"{1 / model.beta / GB:.6g}",
-        "rtt_us": f"{round(2 * model.alpha / us)}",
+        "rtt_us": f"{round(2 * float(model.alpha) / us)}",
     }
     if found.per_node is not None:
         options["gpus_per_node"] = f"{found.per_node}"
