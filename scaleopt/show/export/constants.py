@@ -51,6 +51,8 @@ class Constants(NamedTuple):
 
     def _line(self, name: str) -> str:
         it = self.named[name]
+        if it.provenance == "not told":
+            return "not told by these rows"
         range_ = "" if it.low is None else f", {100 * self.level:g} % {it.low:.4g} … {_end(it)}"
         return f"{it.value:.6g} {it.unit}{range_} ({it.provenance})"
 
