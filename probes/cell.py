@@ -3,7 +3,8 @@
 Each probe makes cells; the sweep builds them, warms them, and goes through them in random order.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,10 @@ class ProbeError(RuntimeError):
 
 class UnmeasurableError(ProbeError):
     """A backend cannot be made to do the work; its cell is left out, with a word."""
+
+
+class OutOfMemoryError(ProbeError):
+    """A program needs more memory than there is."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,25 @@ def agrees(result: jax.Array, expected: np.ndarray, tolerance: float) -> bool:
         np.allclose(np.asarray(shard.data), expected[shard.index], rtol=tolerance)
         for shard in result.addressable_shards
     )
+
+
+@contextlib.contextmanager
+def within_memory(cell: Cell) -> Iterator[None]:
+    """Tell a program that runs out of memory from one that fails for another reason.
+
+    Raises:
+        OutOfMemoryError: there is not enough, on a device or for its host.
+    """
+    try:
+        yield
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        # The status is the first word of XLA's message, and nothing else tells one from another.
+        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        size = "" if cell.size_bytes is None else f" with an array of {cell.size_bytes:g} bytes"
+        raise OutOfMemoryError(
+            f"{cell.name} devices{size} runs out of memory; free some, or measure fewer sizes"
+        ) from error
 
 
 def require(holds: bool, cell: str, what: str) -> None:

@@ -56,8 +56,17 @@ def measure(
     except (DeviceError, MeasurementError, ProbeError, OSError) as error:
         if writer is not None and writer.rows == 0 and not resume:
             out.unlink()
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {_said(error, out)}", err=True)
+        if writer is not None and writer.rows:
+            typer.echo(f"{writer.rows} rows are kept in {out}.", err=True)
         raise typer.Exit(UNUSABLE) from None
+
+
+def _said(error: Exception, out: Path) -> str:
+    """An error as a sentence; the system names no file where writing fails half-way."""
+    if isinstance(error, OSError) and error.filename is None:
+        return f"{out}: {error.strerror}"
+    return str(error)
 
 
 def _rounds_in(out: Path, context: dict[str, Any]) -> int:
@@ -117,7 +126,7 @@ def measure_together(
     except KeyboardInterrupt:
         raise _stopped(out, table.rows) from None
     except (RankError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {_said(error, out)}", err=True)
         if table.rows:
             typer.echo(f"{table.rows} rows are kept in {out}.", err=True)
         elif table.rows is not None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from probes.cell import Cell, UnmeasurableError
+from probes.cell import Cell, OutOfMemoryError, UnmeasurableError, within_memory
 from probes.context import Confinement, Device, oversubscribed
 from probes.peers import Peers
 from probes.plan import Effort, plan_within
@@ -101,11 +101,14 @@ def _prepare(
     for place, cell in enumerate(cells):
         progress(_BUILDING_SHARE * place / len(cells), f"compiling {cell.name}")
         try:
-            program = cell.build()
-        except UnmeasurableError as error:
+            with within_memory(cell):
+                program = cell.build()
+                warm_up(program, 2)
+        except (UnmeasurableError, OutOfMemoryError) as error:
+            if isinstance(error, OutOfMemoryError) and peers.count > 1:
+                raise  # the others have the same plan, and would wait for this one
             left_out.append(str(error))
             continue
-        warm_up(program, 2)
         prepared.append(Prepared(cell, program, _crowded(cell, peers)))
     return prepared, left_out
 
@@ -140,8 +143,9 @@ def _rounds(
                 f"round {number + 1}: {cell.name}",
             )
             confinement.hold(cell.devices if peers.count == 1 else len(peers.own_devices))
-            warm_up(program)
-            taken = [peers.seconds_of(program) for _ in range(effort.repeats)]
+            with within_memory(cell):
+                warm_up(program)
+                taken = [peers.seconds_of(program) for _ in range(effort.repeats)]
             medians[chosen].append(float(np.median(taken)))
             foreign = peers.foreign_load(load.use())
             for repeat, seconds in enumerate(taken):
