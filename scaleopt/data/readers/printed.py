@@ -43,8 +43,8 @@ class Printed(NamedTuple):
 def printed(text: str) -> Printed | None:
     """The number that a cell holds, None where it holds none; `nan` and `inf` are none.
 
-    >>> printed("16.85")
-    Printed(value=16.85, low=16.845, high=16.855)
+    >>> printed("16.5")
+    Printed(value=16.5, low=16.45, high=16.55)
     >>> printed("1,048,576").value, printed("12x"), printed("nan")
     (1048576.0, None, None)
     """
