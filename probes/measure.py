@@ -64,7 +64,7 @@ def measure(
 
 def _said(error: Exception, out: Path) -> str:
     """An error as a sentence; the system names no file where writing fails half-way."""
-    if isinstance(error, OSError) and error.filename is None:
+    if isinstance(error, OSError) and error.strerror and error.filename is None:
         return f"{out}: {error.strerror}"
     return str(error)
 
