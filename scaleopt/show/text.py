@@ -52,7 +52,7 @@ _NO_WORKLOAD = "No step was measured: give --flops and --size to be told how man
 def heading(context: dict[str, Any]) -> str:
     """Which machine, how much of it, and when."""
     devices, kind = context.get("devices", "?"), context.get("device_kind", "unknown devices")
-    where = f"{devices} x {kind}"
+    where = f"{devices} x {kind}" if "devices" in context else kind
     if context.get("platform") == "cpu":
         cores = context.get("physical_cores", "?")
         where = f"{devices} CPU device{_s(devices)} on {cores} physical core{_s(cores)}"
