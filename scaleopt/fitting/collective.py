@@ -204,11 +204,10 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
     notes = [f"{(~used).sum()} rows of another kind, of size 0 or of one device are not used."]
     notes = notes if (~used).any() else []
     parts = {(str(o), str(d)): part for (o, d), part in rows.groupby(["op", "dtype"], sort=False)}
-    few = [f"{o} {d}".strip() for (o, d), part in parts.items() if _cells(part) < _FEWEST_ROWS]
-    few += [
+    few = [
         f"{o} {d}".strip()
         for (o, d), part in parts.items()
-        if _cells(part) >= _FEWEST_ROWS and part["size_bytes"].nunique() < 3
+        if _cells(part) < _FEWEST_ROWS or part["size_bytes"].nunique() < 3
     ]
     if few or not parts:
         failure = (
