@@ -178,7 +178,6 @@ def _follow(
         failed = [rank for rank in ranks if rank.failed is not None]
         if failed and now() - min(rank.failed or 0.0 for rank in failed) > _GRACE:
             guilty = min(failed, key=Rank.blame)
-            print(guilty.errors.seek(0), guilty.errors.read().decode()[:3000])
             raise RankError(f"{guilty.name} failed at '{guilty.place}': {guilty.reason()}")
         if not failed and now() - moved > allowed:
             raise RankError(_hang(ranks, allowed))
