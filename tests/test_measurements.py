@@ -54,6 +54,32 @@ def test_what_is_written_is_read(tmp_path_factory, many, context):
                 assert back[name] == value, name
 
 
+TRAINED = {
+    **{"op": "train_step", "devices": 8, "time_s": 1.5, "hidden": 4096, "heads": 32, "layers": 32},
+    **{"seq_len": 2048, "global_batch": 64, "tensor": 8, "recompute": "selective"},
+}
+
+
+def test_rows_of_training_steps_bring_their_own_columns(tmp_path):
+    so.write_measurements(tmp_path / "t.csv", pd.DataFrame([TRAINED]), {})
+    table, _ = so.read_measurements(tmp_path / "t.csv")
+    assert table.loc[0, list(TRAINED)].to_dict() == TRAINED
+    assert "pipeline" not in table
+
+
+def test_a_wrong_recomputation_is_refused(tmp_path):
+    wrong = pd.DataFrame([TRAINED | {"recompute": "some"}])
+    with pytest.raises(so.MeasurementError, match="'some'; write one of none, selective, full"):
+        so.write_measurements(tmp_path / "t.csv", wrong, {})
+
+
+def test_a_table_is_gone_on_with_in_its_own_columns(tmp_path):
+    path = written(tmp_path, HEADER + COLUMNS + GOOD)
+    with so.MeasurementWriter(path, {}, resume=True) as writer:
+        writer.append({"op": "step", "devices": 4, "time_s": 0.25})
+    assert so.read_measurements(path).table["devices"].tolist() == [2, 4]
+
+
 def test_each_row_is_on_disk_before_the_next(tmp_path):
     path = tmp_path / "t.csv"
     with so.MeasurementWriter(path, {}) as writer:

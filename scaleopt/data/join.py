@@ -69,7 +69,7 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str
 
 
 def join_measurements(runs: Sequence[Measurements], *, across: bool = False) -> Measurements:
-    """One table of several runs, the rounds of each its own.
+    """One table of several, the runs and rounds of each its own.
 
     Args:
         runs: as `read_measurements` returns them.
@@ -98,11 +98,12 @@ def join_measurements(runs: Sequence[Measurements], *, across: bool = False) -> 
         )
     if said:
         context["joined_across"] = said
-    tables, first_round = [], 0
-    for run in runs:
-        table = run.table
-        if "round" in table and table["round"].notna().any():
-            table = table.assign(round=table["round"] + first_round)
-            first_round = int(table["round"].max()) + 1
+    tables, first = [], {"run": 0, "round": 0}
+    for measured in runs:
+        table = measured.table
+        for name, offset in first.items():
+            if name in table and table[name].notna().any():
+                table = table.assign(**{name: table[name] + offset})
+                first[name] = int(table[name].max()) + 1
         tables.append(table)
     return Measurements(pd.concat(tables, ignore_index=True), context)

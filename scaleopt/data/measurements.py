@@ -11,7 +11,7 @@ import io
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from scaleopt.data.schema import COLUMNS, NAMED, NAMES, complaint
+from scaleopt.data.schema import COLUMNS, NAMED, NAMES, TRAINING, complaint
 
 SCHEMA_VERSION = 1
 _MAGIC = "# scaleopt-measurements"
@@ -46,6 +46,7 @@ class MeasurementWriter:
     Args:
         path: the file to create; one that exists is refused, so nothing measured is lost.
         context: what was true of the whole run; must be expressible as JSON.
+        training: the columns of `train_step` rows that the table needs.
         resume: whether the file is one to go on with: its rows stay, a line that was cut off is
             taken out, and `context` is not written.
 
@@ -55,18 +56,25 @@ class MeasurementWriter:
     """
 
     def __init__(
-        self, path: str | Path, context: Mapping[str, Any], *, resume: bool = False
+        self,
+        path: str | Path,
+        context: Mapping[str, Any],
+        *,
+        training: Iterable[str] = (),
+        resume: bool = False,
     ) -> None:
         self.path = Path(path)
         self.rows = 0
+        self._names = _names_with(training)
         if resume:
             _cut_last_line(self.path)
+            self._names = _names_in(self.path)
         try:
             self._file = self.path.open("a" if resume else "x", encoding="utf-8", newline="")
         except FileExistsError:
             remedy = "choose another --out, move the file away, or go on with it by --resume"
             raise FileExistsError(f"{path} exists and is not overwritten; {remedy}") from None
-        self._csv = csv.DictWriter(self._file, NAMES, lineterminator="\n")
+        self._csv = csv.DictWriter(self._file, self._names, lineterminator="\n")
         if not resume:
             self._file.write(_first_line(context))
             self._csv.writeheader()
@@ -79,10 +87,10 @@ class MeasurementWriter:
             MeasurementError: a column that does not exist, or a value that may not be there.
         """
         cells = {name: _cell(value) for name, value in row.items()}
-        for name in cells.keys() - set(NAMES):
+        for name in cells.keys() - set(self._names):
             raise MeasurementError(f"{self.path}: {_unknown_column(name)}")
-        for column in COLUMNS:
-            problem = complaint(column, cells.get(column.name, ""))
+        for name in self._names:
+            problem = complaint(NAMED[name], cells.get(name, ""))
             if problem:
                 raise MeasurementError(f"{self.path}: row {self.rows + 1} not written: {problem}")
         self._csv.writerow(cells)
@@ -119,7 +127,7 @@ def write_measurements(path: str | Path, table: pd.DataFrame, context: Mapping[s
         MeasurementError: a column or a value that the schema refuses, with its row.
         FileExistsError: the file is there already.
     """
-    with MeasurementWriter(path, context) as writer:
+    with MeasurementWriter(path, context, training=map(str, table.columns)) as writer:
         for row in table.to_dict("records"):
             writer.append({str(name): value for name, value in row.items()})
 
@@ -168,6 +176,19 @@ def is_table(path: str | Path) -> bool:
     with Path(path).open("rb") as file:
         start = file.read(len(_MAGIC))
     return start == _MAGIC.encode() or not start
+
+
+def _names_with(training: Iterable[str]) -> list[str]:
+    """The columns of a table that has these of `train_step` rows."""
+    wanted = set(training)
+    return [*NAMES, *(column.name for column in TRAINING if column.name in wanted)]
+
+
+def _names_in(path: Path) -> list[str]:
+    """The columns of a table that is there."""
+    with path.open(encoding="utf-8", newline="") as file:
+        file.readline()
+        return next(csv.reader([file.readline()]), [])
 
 
 def _cut_last_line(path: Path) -> None:
@@ -235,10 +256,10 @@ def _check_names(path: str | Path, names: list[str]) -> None:
 def _unknown_column(name: str) -> str:
     """The complaint about a column name, which guesses at a wrong unit."""
     quantity = name.rsplit("_", 1)[0]
-    for known in NAMES:
+    for known in NAMED:
         if quantity and quantity == known.rsplit("_", 1)[0] and "_" in name + known:
             return f"column {name!r} is not known; use {known!r}, in SI units"
-    return f"column {name!r} is not known; the columns are {', '.join(NAMES)}"
+    return f"column {name!r} is not known; the columns are {', '.join(NAMED)}"
 
 
 def _read_rows(path: str | Path, names: list[str], lines: list[str]) -> pd.DataFrame:
@@ -257,13 +278,13 @@ def _read_rows(path: str | Path, names: list[str], lines: list[str]) -> pd.DataF
                 raise MeasurementError(f"{path}:{number}: {problem}")
         records.append(record)
     table = pd.DataFrame(records, columns=pd.Index(names), dtype=str)
-    return table.reindex(columns=list(NAMES), fill_value="").apply(_typed)
+    return table.reindex(columns=_names_with(names), fill_value="").apply(_typed)
 
 
 def _typed(cells: "pd.Series[str]") -> "pd.Series[Any]":
     """A column of text as the type its schema gives it."""
     column = NAMED[str(cells.name)]
-    if column.kind in ("text", "op", "method"):
+    if column.kind in ("text", "op", "method", "choice"):
         return cells
     numbers = pd.Series([float(text) if text else math.nan for text in cells], dtype=float)
     if column.kind == "flag":

@@ -35,10 +35,11 @@ class Column:
 
     name: str
     meaning: str
-    kind: Literal["text", "op", "method", "flag", "whole", "number"]
+    kind: Literal["text", "op", "method", "choice", "flag", "whole", "number"]
     required: bool = False
     minimum: float = 0.0
     exclusive: bool = False
+    choices: tuple[str, ...] = ()
 
 
 COLUMNS = (
@@ -49,6 +50,7 @@ COLUMNS = (
     Column("size_bytes", "bytes of the full, unsharded array of one operation", "number"),
     Column("moved_bytes", "bytes through memory, where that is what was measured", "number"),
     Column("injected_s", "seconds of host work that the probe added on purpose", "number"),
+    Column("run", "start of the processes that measured", "whole"),
     Column("round", "pass over the plan of measurement", "whole"),
     Column("repeat", "repeat within the round", "whole"),
     Column("time_s", "seconds of the program", "number", required=True, exclusive=True),
@@ -59,6 +61,23 @@ COLUMNS = (
     Column("label", "free text", "text"),
 )
 NAMES = tuple(column.name for column in COLUMNS)
+
+TRAINING = (
+    Column("hidden", "width of the model", "whole", minimum=1),
+    Column("heads", "attention heads", "whole", minimum=1),
+    Column("layers", "layers of the model", "whole", minimum=1),
+    Column("seq_len", "tokens of a sequence", "whole", minimum=1),
+    Column("vocab", "entries of the vocabulary", "whole", minimum=1),
+    Column("global_batch", "sequences of a step, over all devices", "whole", minimum=1),
+    Column("micro_batch", "sequences that go through a stage together", "whole", minimum=1),
+    Column("data", "data-parallel replicas", "whole", minimum=1),
+    Column("tensor", "devices that share each layer", "whole", minimum=1),
+    Column("pipeline", "stages of the pipeline", "whole", minimum=1),
+    Column("interleave", "chunks of layers on each stage", "whole", minimum=1),
+    Column("recompute", "what is recomputed", "choice", choices=("none", "selective", "full")),
+    Column("sequence_parallel", "1 where the rest of a layer is split by sequence", "flag"),
+)
+"""Of `train_step` rows alone: the model and its split. A table has those that it needs."""
 
 _METHOD = re.compile(r"single|chain [1-9]\d*")
 
@@ -94,6 +113,11 @@ def complaint(column: Column, text: str) -> str | None:
     if column.kind == "method":
         rule = "method must be 'single' or 'chain k' with k operations in the program"
         return None if _METHOD.fullmatch(text) else f"{rule}, and is {text!r}"
+    if column.kind == "choice":
+        known = ", ".join(column.choices)
+        return (
+            None if text in column.choices else f"{column.name} is {text!r}; write one of {known}"
+        )
     if column.kind == "flag":
         return None if text in ("0", "1") else f"{column.name} is {text!r}; write 0 or 1"
     return _number_complaint(column, text)
@@ -119,5 +143,5 @@ def _number_complaint(column: Column, text: str) -> str | None:
     return None
 
 
-NAMED = {column.name: column for column in COLUMNS}
+NAMED = {column.name: column for column in (*COLUMNS, *TRAINING)}
 """The columns by name."""
