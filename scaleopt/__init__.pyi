@@ -1,5 +1,7 @@
 from . import testing as testing
 from . import units as units
+from .data.catalog import catalog as catalog
+from .data.catalog import catalog_names as catalog_names
 from .data.join import join_measurements as join_measurements
 from .data.measurements import MeasurementError as MeasurementError
 from .data.measurements import Measurements as Measurements
@@ -13,6 +15,7 @@ from .fitting.collective import CollectiveFit as CollectiveFit
 from .fitting.collective import fit_collective as fit_collective
 from .fitting.design import next_measurement as next_measurement
 from .fitting.fit import fit as fit
+from .fitting.prior import Prior as Prior
 from .fitting.propagate import Estimate as Estimate
 from .fitting.propagate import propagate as propagate
 from .fitting.result import Fit as Fit
