@@ -84,6 +84,7 @@ from .planning.optimum import optimal_devices as optimal_devices
 from .planning.scaling import ScalingCurve as ScalingCurve
 from .planning.scaling import strong_scaling as strong_scaling
 from .planning.scaling import weak_scaling as weak_scaling
+from .show.export.registry import export as export
 from .show.text import report as report
 from .units import format_si as format_si
 from .units import parse as parse

@@ -11,6 +11,7 @@ step:        T = StepTime(N, W, M) + injected
 with k operations in the program.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -23,8 +24,9 @@ from scipy.optimize import nnls
 from scaleopt.data.schema import OPS
 from scaleopt.fitting.columns import columns_of
 from scaleopt.fitting.estimate import estimate
-from scaleopt.fitting.fit import check_rows
+from scaleopt.fitting.fit import check_rows, weights_of
 from scaleopt.fitting.parameters import free_parameters
+from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.result import Fit
 from scaleopt.models.collectives import all_reduce_time
 from scaleopt.models.step import StepTime
@@ -70,7 +72,13 @@ class ObserveStepTime(eqx.Module):
         )
 
 
-def calibrate(table: pd.DataFrame) -> Fit[Any]:
+def calibrate(
+    table: pd.DataFrame,
+    *,
+    fixed: Mapping[str, float] | None = None,
+    priors: Mapping[str, Prior] | None = None,
+    weights: str | None = None,
+) -> Fit[Any]:
     """Fit the step model to every row that it explains.
 
     Minimises Tukey's loss of log measured − log predicted over all kinds of rows at once, each kind
@@ -80,6 +88,9 @@ def calibrate(table: pd.DataFrame) -> Fit[Any]:
         table: rows of kind matmul, all_reduce and step, as `read_measurements` returns them;
             other kinds are left out, and a note says so. Steps on several devices need
             `size_bytes`.
+        fixed: parameters that are known, such as {"overlap": 0.5}.
+        priors: what is known before of others, such as {"alpha": so.Prior(5e-6, 1.5)}.
+        weights: a column that says how many rows like it each row is the mean of.
 
     Returns:
         The fit of a `StepTime`, or of a `Machine` where all rows are of kind train_step. A
@@ -109,6 +120,9 @@ def calibrate(table: pd.DataFrame) -> Fit[Any]:
         # Loaded where it is asked for: rows of the other kinds need no transformer.
         from scaleopt.fitting.train_step import fit_train_steps
 
+        if fixed or priors or weights:
+            raise ValueError("train_step rows take no fixed, priors or weights; leave them out")
+
         return fit_train_steps(table)
     used = _explained(table) if "op" in table else np.ones(len(table), bool)
     rows = table[used].copy()
@@ -123,22 +137,36 @@ def calibrate(table: pd.DataFrame) -> Fit[Any]:
     check_rows_of(rows[(rows["op"] == "step") & (rows["devices"] > 1)], ["size_bytes"])
 
     columns = columns_of(rows, _COLUMNS)
-    fixed, notes = _merged(rows)
+    merged, notes = _merged(rows)
+    known = merged | _named(fixed or {})
     left_out = table.loc[~used, "op"].value_counts()
     for op, count in left_out.items():
         of_kind = f"{count} of the {op} rows" if op in KINDS else f"{count} rows of kind {op}"
         notes.append(f"{of_kind} are not used{_WHY.get(str(op), '')}.")
-    start = _start(columns, rows["time_s"].to_numpy(float), fixed)
-    parameters = free_parameters(StepTime(**(_PLACES | fixed)), tuple(fixed))
+    start = _start(columns, rows["time_s"].to_numpy(float), known)
+    parameters = free_parameters(StepTime(**(_PLACES | known)), tuple(known))
     return estimate(
         ObserveStepTime(),
         parameters,
         rows,
         columns,
         start=np.array([start[name] for name in parameters.names]),
+        weights=None if weights is None else weights_of(rows, weights),
+        priors=priors,
         notes=tuple(notes),
         remedy=_remedy,
     )
+
+
+def _named(fixed: Mapping[str, float]) -> dict[str, float]:
+    """The fixed parameters, each one of a step model and 0 or more."""
+    fields = tuple(StepTime.__dataclass_fields__)
+    for name, value in fixed.items():
+        if name not in fields:
+            raise ValueError(f"fixed[{name!r}]: a step model has {', '.join(fields)}")
+        if not (np.isfinite(value) and value >= 0):
+            raise ValueError(f"fixed[{name!r}] is {value}; it must be a finite number from 0 up")
+    return {name: float(value) for name, value in fixed.items()}
 
 
 def _explained(table: pd.DataFrame) -> np.ndarray:

@@ -5,6 +5,7 @@ the coordinate in which time is linear, where it may turn negative: that point a
 give honest intervals. The model itself is the best of those whose parameters are all possible.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import pandas as pd
 
 from scaleopt.fitting.identify import Remedy, unidentified
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point, values_of
+from scaleopt.fitting.prior import Prior, prior_of
 from scaleopt.fitting.result import Fit, plain, prepare_columns
 from scaleopt.fitting.scatter import KindNoise, Nests
 from scaleopt.fitting.solve import Observe, Rows, Solution, solve
@@ -31,6 +33,8 @@ def estimate(
     columns: dict[str, Any],
     *,
     start: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
+    priors: Mapping[str, Prior] | None = None,
     notes: tuple[str, ...] = (),
     remedy: Remedy | None = None,
 ) -> Fit[Any]:
@@ -42,6 +46,8 @@ def estimate(
         table: the rows; `op` names their kind.
         columns: what `observe` takes.
         start: values to start from; the model's own unless given.
+        weights: (rows,), how many rows like it each row is the mean of; 1 unless given.
+        priors: what is known before of parameters by name.
         notes: what was assumed.
         remedy: which measurement would tell a set of parameters apart.
     """
@@ -53,10 +59,17 @@ def estimate(
     point = parameters.start()
     if start is not None:
         point = point._replace(u=np.log(start), coordinate=np.full(len(start), Coordinate.LOG))
+    weight = np.ones(len(table)) if weights is None else weights
+    prior_log, precision = prior_of(parameters.names, priors or {})
     with jax.enable_x64(True):
         log_time = np.log(table["time_s"].to_numpy(np.float64))
         masks = jnp.asarray(np.array(list(kinds.values()), float))
-        rows = Rows(prepare_columns(columns), jnp.asarray(log_time), masks)
+        rows = Rows(
+            prepare_columns(columns),
+            jnp.asarray(log_time),
+            masks,
+            *map(jnp.asarray, (weight, prior_log, precision)),
+        )
 
         def measure(found: Solution) -> tuple[Covariance, tuple[KindNoise, ...]]:
             if not all(np.isfinite(np.asarray(array)).all() for array in found):
@@ -65,7 +78,7 @@ def estimate(
 
         found = solve(observe, parameters, rows, point)
         spread, noise = measure(found)
-        while (loose := _loose(point, spread)).any():
+        while (loose := _loose(point, spread) & (precision == 0)).any():
             point = _straighten(point._replace(u=found.u), found, loose)
             found = solve(observe, parameters, rows, point)
             spread, noise = measure(found)

@@ -1,6 +1,7 @@
 """Fit any callable model to a table, from the table's columns that its call names."""
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -11,6 +12,7 @@ from jax import Array
 from scaleopt.fitting.columns import COLUMN_OF, columns_of
 from scaleopt.fitting.estimate import estimate
 from scaleopt.fitting.parameters import free_parameters
+from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.result import Fit
 
 Model = TypeVar("Model")
@@ -26,7 +28,14 @@ class CallModel(eqx.Module):
         return model(**{name: columns[name] for name in self.arguments})
 
 
-def fit(model: Model, table: pd.DataFrame, *, fixed: tuple[str, ...] = ()) -> Fit[Model]:
+def fit(
+    model: Model,
+    table: pd.DataFrame,
+    *,
+    fixed: tuple[str, ...] = (),
+    priors: Mapping[str, Prior] | None = None,
+    weights: str | None = None,
+) -> Fit[Model]:
     """Fit the free numbers of a model to the times of a table.
 
     Minimises Tukey's loss of log measured − log predicted, in float64, with the noise of each
@@ -38,6 +47,9 @@ def fit(model: Model, table: pd.DataFrame, *, fixed: tuple[str, ...] = ()) -> Fi
             becomes one with its parameters bound by `jax.tree_util.Partial`.
         table: rows with `time_s` [s], `op`, and the columns that the model's call names.
         fixed: names of numbers that keep their value; zeros and integers always do.
+        priors: what is known before, such as {"alpha": so.Prior(5e-6, 1.5)}; such a parameter
+            stays above 0.
+        weights: a column that says how many rows like it each row is the mean of.
 
     Returns:
         The fitted model, its intervals, and what the rows cannot tell.
@@ -68,7 +80,28 @@ def fit(model: Model, table: pd.DataFrame, *, fixed: tuple[str, ...] = ()) -> Fi
             "model's call does not take `operations`; add the argument, or keep the rows "
             "whose method is 'single'"
         )
-    return estimate(CallModel(arguments), free_parameters(model, fixed), table, columns)
+    return estimate(
+        CallModel(arguments),
+        free_parameters(model, fixed),
+        table,
+        columns,
+        weights=None if weights is None else weights_of(table, weights),
+        priors=priors,
+    )
+
+
+def weights_of(table: pd.DataFrame, name: str) -> np.ndarray:
+    """The weights of the rows, each above 0."""
+    if name not in table:
+        raise ValueError(f"weights={name!r}: the table has no such column")
+    values = pd.to_numeric(table[name], errors="coerce").to_numpy(float)
+    good = np.isfinite(values) & (values > 0)
+    if not good.all():
+        raise ValueError(
+            f"row {table.index[~good][0]}: {name} is {values[~good][0]}; a weight is above 0: "
+            "drop a row that is to have no say"
+        )
+    return values
 
 
 def check_rows(table: pd.DataFrame, names: list[str]) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 from scaleopt.data.schema import OPS
 from scaleopt.fitting.columns import columns_of
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point, values_of
+from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.solve import Observe
 from scaleopt.fitting.uncertainty import BLIND, Covariance
@@ -21,6 +22,8 @@ Model = TypeVar("Model")
 
 
 _OPTIONAL = {"op", "operations", "injected"}
+_ONE_DEVIATION = 0.6826894921370859
+"""The share of a normal within one standard deviation of its mean."""
 
 
 class Prediction(NamedTuple):
@@ -94,6 +97,34 @@ class Fit(Generic[Model]):
             low, high = np.zeros_like(low), np.full_like(high, np.inf)
         value = self.estimate
         return np.minimum(low, value), np.maximum(high, value)
+
+    def priors(self) -> dict[str, Prior]:
+        """What this fit knows, as priors for a fit of other rows.
+
+        Returns:
+            Value and one standard deviation of each parameter that the rows tell to be above 0,
+            without the correlations between them.
+
+        >>> from jax.tree_util import Partial
+        >>> from scaleopt.fitting.fit import fit
+        >>> table = pd.DataFrame({"op": "step", "devices": [1, 1, 2, 2], "time_s": [9, 9.2, 5, 5]})
+        >>> def amdahl(devices, *, serial, work):
+        ...     return serial + work / devices
+        >>> law = Partial(amdahl, serial=2.0, work=5.0)
+        >>> known = fit(law, table).priors()
+        >>> few = pd.DataFrame({"op": "step", "devices": [4, 8], "time_s": [3, 2]})
+        >>> fit(law, few, priors=known).unidentified
+        ()
+        """
+        low, high = self.ranges(_ONE_DEVIATION)
+        told = (low > 0) & np.isfinite(high) & (high > low)
+        return {
+            name: Prior(float(value), float(np.sqrt(above / below)))
+            for name, value, below, above, known in zip(
+                self.names, self.estimate, low, high, told, strict=True
+            )
+            if known
+        }
 
     def predict(
         self, table: pd.DataFrame | None = None, *, level: float = 0.9, **columns: Any

@@ -7,7 +7,8 @@ clean data, finishes. The scale of the noise is the median absolute residual, es
 kind of row and anew after each solve.
 
 A robust loss ρ(e) becomes plain least squares in e' = sign(e) √(2 ρ(e)), so that
-Levenberg–Marquardt, which is made for squares, minimises it directly.
+Levenberg–Marquardt, which is made for squares, minimises it directly. What is known of a parameter
+before is one more residual: (log θ − log prior) in units of the prior's own deviation.
 
 Source: P. J. Huber and E. M. Ronchetti, "Robust Statistics", 2nd ed., 2009, chapters 6 and 7.
 """
@@ -39,6 +40,12 @@ class Rows(NamedTuple):
     log_time: Array
     kind: Array
     """(kinds, rows): 1 where a row is of a kind."""
+    weight: Array
+    """(rows,): a row of weight w scatters as the mean of w rows does."""
+    prior_log: Array
+    """(parameters,): log θ as known before."""
+    prior_precision: Array
+    """(parameters,): the inverse standard deviation of that log; 0 where nothing is known."""
 
 
 Observe = Callable[[Any, dict[str, Array]], Array]
@@ -52,6 +59,10 @@ class Solution(NamedTuple):
     log_predicted: Array
     jacobian: Array
     """(rows, parameters): ∂ log predicted / ∂u."""
+    row_scale: Array
+    """(rows,): the noise of each row, by its kind and weight."""
+    prior_slope: Array
+    """(parameters, parameters): of the standardised miss of each prior in each u."""
     scale: Array
     """(kinds,): the noise of each kind, as a standard deviation of the log."""
     influence: Array
@@ -86,13 +97,22 @@ def solve(observe: Observe, parameters: Parameters, rows: Rows, point: Point) ->
         # step; any finite residual would count as one more outlier and be forgotten.
         return jnp.where(seconds > 0, jnp.log(jnp.where(seconds > 0, seconds, 1.0)), jnp.nan)
 
+    root_weight = jnp.sqrt(rows.weight)
+
+    def prior_miss(u: Array) -> Array:
+        known = rows.prior_precision > 0
+        # A parameter without a prior may be below 0, where the log is not a number.
+        log_value = jnp.log(jnp.where(known, point._replace(u=u).values(), 1.0))
+        return jnp.where(known, (log_value - rows.prior_log) * rows.prior_precision, 0.0)
+
     def robust_residual(u: Array, state: tuple[Array, Array]) -> Array:
         scale, convex = state
-        residual = (rows.log_time - log_predicted(held(u))) / (scale @ rows.kind)
-        return jnp.where(convex, _huber_root(residual), _tukey_root(residual))
+        residual = root_weight * (rows.log_time - log_predicted(held(u))) / (scale @ rows.kind)
+        robust = jnp.where(convex, _huber_root(residual), _tukey_root(residual))
+        return jnp.concatenate([robust, prior_miss(held(u))])
 
     def one_round(u: Array, convex: Array) -> tuple[Array, None]:
-        scale = noise_scale(rows.log_time - log_predicted(held(u)), rows.kind)
+        scale = noise_scale(root_weight * (rows.log_time - log_predicted(held(u))), rows.kind)
         solver = optx.LevenbergMarquardt(rtol=1e-8, atol=1e-8)
         found = optx.least_squares(
             robust_residual, solver, u, args=(scale, convex), max_steps=100, throw=False
@@ -104,14 +124,18 @@ def solve(observe: Observe, parameters: Parameters, rows: Rows, point: Point) ->
     u = held(u)
     predicted, jacobian = log_predicted(u), jax.jacfwd(log_predicted)(u)
     residual = rows.log_time - predicted
-    scale = noise_scale(residual, rows.kind)
-    row_scale = scale @ rows.kind
+    scale = noise_scale(root_weight * residual, rows.kind)
+    row_scale = scale @ rows.kind / root_weight
     influence = tukey_influence(residual / row_scale)
     weighted = jacobian / row_scale[:, None]
-    norm = jnp.linalg.norm(weighted, axis=0)
-    gradient = influence @ weighted / jnp.where(norm > 0, norm, 1.0)
+    prior_slope = jax.jacfwd(prior_miss)(u)
+    norm = jnp.linalg.norm(jnp.concatenate([weighted, prior_slope]), axis=0)
+    pull = influence @ weighted - prior_miss(u) @ prior_slope
+    gradient = pull / jnp.where(norm > 0, norm, 1.0)
     slope = tukey_slope(residual / row_scale)
-    return Solution(u, predicted, jacobian, scale, influence, slope, gradient)
+    return Solution(
+        u, predicted, jacobian, row_scale, prior_slope, scale, influence, slope, gradient
+    )
 
 
 def noise_scale(residual: Array, kind: Array) -> Array:

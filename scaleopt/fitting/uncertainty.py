@@ -2,8 +2,8 @@
 
 The covariance is that of an M-estimator, A⁻¹ B A⁻¹: A the mean slope of the influence, B its
 variance, each averaged over a kind of row. Where rows hang together (`scatter`) B is that of the
-units that do not. Directions in which no row changes have no variance to speak of: they are named,
-not inverted.
+units that do not. A prior is a further row whose noise is known. Directions in which no row changes
+have no variance to speak of: they are named, not inverted.
 
 Source: P. J. Huber and E. M. Ronchetti, "Robust Statistics", 2nd ed., 2009, section 7.6.
 """
@@ -18,6 +18,7 @@ from scaleopt.fitting.solve import Solution
 
 BLIND = 1e-6
 """A direction whose effect on the rows is this small against the largest is not seen at all."""
+_NO_DEGREES = 1e-6
 INVOLVED = 0.05
 """A parameter whose share in a blind direction is smaller than this is not counted as in it."""
 
@@ -71,21 +72,25 @@ def covariance(
     influence, slope = np.asarray(found.influence), np.asarray(found.slope)
     residual = log_time - np.asarray(found.log_predicted)
     rows, free = jacobian.shape
-    row_scale = scale @ np.array(list(kinds.values()), float)
+    row_scale, prior = np.asarray(found.row_scale), np.asarray(found.prior_slope)
     weighted = jacobian / row_scale[:, None]
-    norm = np.linalg.norm(weighted, axis=0)
+    norm = np.linalg.norm(np.concatenate([weighted, prior]), axis=0)
     norm = np.where(norm > 0, norm, 1.0)
     unit = weighted / norm
-    _, singular, directions = np.linalg.svd(unit, full_matrices=rows < free)
-    singular = np.concatenate([singular, np.zeros(free - len(singular))])
+    known = prior / norm
+    _, singular, directions = np.linalg.svd(np.concatenate([unit, known]), full_matrices=False)
     seen = singular > BLIND * max(singular[0], BLIND)
-    taken = int(seen.sum())
+    basis = directions[seen]
+    # How many parameters the rows had to tell: what a prior tells costs them nothing.
+    taken = float(np.sum(np.sum((unit @ basis.T) ** 2, axis=0) / singular[seen] ** 2))
 
-    noises, bread, meat = [], np.zeros((free, free)), np.zeros((free, free))
-    degrees, rounds = -float(taken), np.inf
+    noises, bread, meat = [], known.T @ known, known.T @ known
+    degrees, rounds = -taken, np.inf
     for (name, mask), own in zip(kinds.items(), scale, strict=True):
         share, inside = taken * mask.sum() / rows, nests.of(mask)
-        noise, found_scatter = kind_noise(name, residual[mask], influence[mask], own, inside, share)
+        noise, found_scatter = kind_noise(
+            name, own * (residual / row_scale)[mask], influence[mask], own, inside, share
+        )
         noises.append(noise)
         steepness = float(np.mean(slope[mask]))
         square = unit[mask].T @ unit[mask]
@@ -96,9 +101,8 @@ def covariance(
             sums = np.array([np.bincount(inside.round, column) for column in unit[mask].T]).T
             meat += found_scatter.round_shift * sums.T @ sums
             rounds = min(rounds, len(sums) - 1)
-    if degrees <= 0:
+    if degrees < _NO_DEGREES:
         return blank(free), tuple(noises)
-    basis = directions[seen]
     inverse = np.linalg.inv(basis @ bread @ basis.T)
     moment = basis.T @ inverse @ (basis @ meat @ basis.T) @ inverse @ basis
     matrix = moment / np.outer(norm, norm)
