@@ -50,7 +50,10 @@ IMB = """\
 #----------------------------------------------------------------
        #bytes #repetitions      t[usec]   Mbytes/sec
             0         1000         1.00         0.00
-         1024         1000         2.00       512.00
+            1         1000         1.10         0.91
+            2         1000         1.20         1.67
+            4         1000         1.25         3.20
+            8         1000         1.30         6.15
 #----------------------------------------------------------------
 # Benchmarking Alltoall
 # #processes = 4
@@ -59,17 +62,30 @@ IMB = """\
        #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]
             1         1000         3.00         5.00         4.00
             2         1000         3.50         5.50         4.50
+            4         1000         3.60         5.75         4.60
+            8         1000         3.90         6.10         4.90
+           16          640         4.25         8.00         5.50
 """
 ONECCL = """\
+datatype: float32
 # Benchmarking: reduce_scatter
 # #processes: 4
-        #bytes    #elem_count   #repetitions    t_min[usec]    t_max[usec]    t_avg[usec]  stddev[%]
-          4096           1024             20          10.10          12.50          11.20       1.10
-"""
+        #bytes     #elem_count    #repetitions    t_min[usec]    t_max[usec]    t_avg[usec]   stddev[%]
+          4096            1024              20          10.10          12.50          11.20        1.10
+          8192            2048              20          11.00          13.00          12.25        1.00
+         16384            4096              20          12.00          15.50          14.00        1.50
+         32768            8192              20          18.00          22.00          20.00        2.00
+         65536           16384              20          30.00          36.00          33.50        1.75
+"""  # noqa: E501
 ONECCL_CSV = """\
 #ranks,collective,reduction,dtype,dtype_size,#elements/buffer,message_size,#buffers,#repetitions,t_min[usec],t_max[usec],t_avg[usec],stddev[%],wait_t_avg[usec]
 4,allgatherv,,float32,4,1024,4096,1,20,10.1,12.5,11.2,1.1,0
+4,allgatherv,,float32,4,2048,8192,1,20,11,13,12.25,1,0
+4,allgatherv,,float32,4,4096,16384,1,20,12,15.5,14,1.5,0
+4,allgatherv,,float32,4,8192,32768,1,20,18,22,20,2,0
+4,allgatherv,,float32,4,16384,65536,1,20,30,36,33.5,1.75,0
 """
+ONECCL_TIMES = ((4096, 11.2), (8192, 12.25), (16384, 14.0), (32768, 20.0), (65536, 33.5))
 DEEPSPEED = """\
 ---- Performance of all_gather on 4 devices ---------------------------------------------------------
 Size (Bytes)         Description               Duration             Throughput (Gbps)    BusBW (Gbps)
@@ -80,6 +96,8 @@ NCCOM = """\
 nccom-test -r 2 allr
      size(B)    count(elems)     type    time(us)    algbw(GB/s)    busbw(GB/s)
     33554432        33554432    uint8         768          40.69          40.69
+    67108864        67108864    uint8        1536          40.69          40.69
+   134217728       134217728    uint8        3072          40.69          40.69
 Avg bus bandwidth:      40.6901GB/s
 """
 TORCH = """\
@@ -143,13 +161,22 @@ SAMPLES = {
     ),
     "IMB": (
         IMB, {},
-        [("send", 2, 0, 1e-6), ("send", 2, 1024, 2e-6), ("all_to_all", 4, 16, 4e-6),
-         ("all_to_all", 4, 32, 4.5e-6)],
+        [("send", 2, 0, 1e-6), ("send", 2, 1, 1.1e-6), ("send", 2, 2, 1.2e-6),
+         ("send", 2, 4, 1.25e-6), ("send", 2, 8, 1.3e-6)]
+        + [("all_to_all", 4, 16 * size, time * 1e-6)
+           for size, time in ((1, 4.0), (2, 4.5), (4, 4.6), (8, 4.9), (16, 5.5))],
     ),
-    "oneCCL": (ONECCL, {}, [("reduce_scatter", 4, 16384, 11.2e-6)]),
-    "oneCCL, CSV": (ONECCL_CSV, {}, [("all_gather", 4, 16384, 11.2e-6)]),
+    "oneCCL": (
+        ONECCL, {}, [("reduce_scatter", 4, 4 * size, time * 1e-6) for size, time in ONECCL_TIMES],
+    ),
+    "oneCCL, CSV": (
+        ONECCL_CSV, {}, [("all_gather", 4, 4 * size, time * 1e-6) for size, time in ONECCL_TIMES],
+    ),
     "DeepSpeed": (DEEPSPEED, {}, [("all_gather", 4, 4194304, 100e-6)]),
-    "nccom-test": (NCCOM, {}, [("all_reduce", 2, 33554432, 768e-6)]),
+    "nccom-test": (
+        NCCOM, {},
+        [("all_reduce", 2, n * 33554432, n * 768e-6) for n in (1, 2, 4)],
+    ),
     "torch": (TORCH, {}, [("all_reduce", 4, 4e9, 0.5), ("all_reduce", 4, 4e9, 0.25)]),
     "Extra-P": (
         EXTRAP, {},
@@ -170,5 +197,3 @@ SAMPLES = {
     ),
 }  # fmt: skip
 """By format: the text, what it does not say, and its rows as (op, devices, size [B], time [s])."""
-REDUNDANT = ("nccl-tests, JSON", "DeepSpeed", "torch")
-"""Formats that print enough beside every size and time for any changed digit to show."""

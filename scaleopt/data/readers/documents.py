@@ -1,23 +1,22 @@
-"""JSON reports: nccl-tests' own (`-J`), accelerator-microbenchmarks', and Extra-P's.
+"""JSON reports: which one a document is; nccl-tests' own (`-J`), and Extra-P's.
 
-nccl-tests writes `config.devices`, `args` and `results`; accelerator-microbenchmarks a list of
-`metadata`, `metrics` and `raw_times_ms`, of which every raw time becomes a row; Extra-P
+nccl-tests writes `args`, `config` with the first device of every process, and `results`; Extra-P
 `parameters` and `measurements` by call path and metric.
 
-Source: nccl-tests, src/util.cu; accelerator-microbenchmarks, core/base.py and
-benchmarks/collectives.py; Extra-P, docs/file-formats.md.
+Source: nccl-tests, src/util.cu; Extra-P, docs/file-formats.md.
 """
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
-from scaleopt.data.readers import extrap, nccl
+from scaleopt.data.readers import extrap, microbenchmarks, nccl
 from scaleopt.data.readers.lines import Line
-from scaleopt.data.readers.printed import Printed, million, ms
+from scaleopt.data.readers.printed import Printed
 from scaleopt.data.readers.record import OPS, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import GB, us
 
+_LINE = {"params", "value"}
 _EXACT = 1e-6
 """JSON prints six decimals of µs and of GB/s."""
 
@@ -29,12 +28,10 @@ def kind_of(document: Any) -> str | None:
             return "nccl-tests JSON"
         if "measurements" in document and "parameters" in document:
             return "Extra-P JSON"
-    if isinstance(document, list) and document and isinstance(document[0], dict):
-        if {"metadata", "metrics"} <= document[0].keys():
-            return "accelerator-microbenchmarks"
-        if {"params", "value"} <= document[0].keys():
-            return "Extra-P JSON lines"
-    return None
+    if microbenchmarks.is_report(document):
+        return microbenchmarks.NAME
+    first = document[0] if isinstance(document, list) and document else None
+    return "Extra-P JSON lines" if isinstance(first, dict) and first.keys() >= _LINE else None
 
 
 def read_document(log: Log, document: Any, kind: str, op: str | None) -> list[dict[str, Any]]:
@@ -43,8 +40,8 @@ def read_document(log: Log, document: Any, kind: str, op: str | None) -> list[di
     try:
         if kind == "nccl-tests JSON":
             _nccl(log, document)
-        elif kind == "accelerator-microbenchmarks":
-            rows = list(_microbenchmarks(log, document))
+        elif kind == microbenchmarks.NAME:
+            rows = list(microbenchmarks.read_microbenchmarks(log, document))
         else:
             reader = _extrap if kind == "Extra-P JSON" else _extrap_lines
             rows = list(reader(log, document, op))
@@ -54,19 +51,21 @@ def read_document(log: Log, document: Any, kind: str, op: str | None) -> list[di
 
 
 def _nccl(log: Log, document: dict[str, Any]) -> None:
-    devices = document["config"].get("devices") or []
-    args = " ".join(map(str, document.get("args") or []))
-    program = nccl.program_of(args)
-    hosts = {device.get("hostname") for device in devices}
-    per_process = int(document["config"].get("nthreads", 1)) * int(
-        document["config"].get("ngpus", 1)
-    )
+    config = document["config"]
+    program = nccl.program_of(" ".join(map(str, document.get("args") or [])))
+    per_process = int(config["nthreads"]) * int(config["ngpus"])
+    processes = config.get("devices") or []  # each by its first device
+    if [process["rank"] for process in processes] != [
+        per_process * place for place in range(len(processes))
+    ] or not processes:
+        log.skip(Line(1, json.dumps(config)[:200]), "config.devices does not list every process")
+        processes = []
     block = Block(
         nccl.POWERS,
         op=OPS.get(program or ""),
         unknown_op=program if program and program not in OPS else None,
-        devices=len(devices) * per_process if devices else None,
-        nodes=len(hosts) or None,
+        devices=len(processes) * per_process or None,
+        nodes=len({process["hostname"] for process in processes}) or None,
     )
     if document.get("nccl_version"):
         log.facts["nccl"] = str(document["nccl_version"])
@@ -91,53 +90,6 @@ def _nccl(log: Log, document: dict[str, Any]) -> None:
 
 def _near(value: float, half: float) -> Printed:
     return Printed(value, value - half, value + half)
-
-
-def _microbenchmarks(log: Log, document: list[Any]) -> Iterator[dict[str, Any]]:
-    for number, result in enumerate(document, 1):
-        line = Line(number, json.dumps(result)[:200])
-        try:
-            name = str(result["metadata"]["benchmark_name"])
-            metrics, times = result["metrics"], result["raw_times_ms"]
-            op = OPS.get(name)
-            shard = metrics.get("shard_size_mb", metrics.get("local_size_mb"))
-            if op is None or shard is None or not times:
-                log.skip(line, f"{name!r} is not a collective with a size and raw times")
-                continue
-            share = float(shard) * million
-            moved = float(metrics["bandwidth_gb_s"]) * GB * float(metrics["avg_ms"]) * ms / share
-            devices = _devices_of(op, moved)
-            average = float(metrics["avg_ms"])
-            if not min(times) <= average * (1 + _EXACT) or not average <= max(times) * (1 + _EXACT):
-                log.skip(line, "the average is not within the raw times")
-                continue
-            if devices is None or (devices == 1) != (moved == 0):
-                log.skip(line, "bandwidth, size and time fit no whole number of devices")
-                continue
-            full = share * (devices if op in ("all_gather", "all_to_all", "reduce_scatter") else 1)
-            dtype = dtype_of(str(result["metadata"]["params"].get("dtype", "")))
-            for repeat, time in enumerate(times):
-                if not 0 < float(time) < float("inf"):
-                    log.skip(line, f"raw time {time} is not above 0")
-                    continue
-                yield {
-                    "op": op, "devices": devices, "size_bytes": full, "repeat": repeat,
-                    "time_s": float(time) * ms, "dtype": dtype, "label": name,
-                }  # fmt: skip
-            log.note("devices: from bandwidth, size and average time, as the report does not say")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            log.skip(line, f"not as accelerator-microbenchmarks has it: {error!r}")
-
-
-def _devices_of(op: str, moved: float) -> int | None:
-    """N from the bytes moved per byte of a share: 2(N − 1)/N, N − 1 or (N − 1)/N."""
-    if op == "all_reduce":
-        n = 2 / (2 - moved) if moved < 2 else 0.0
-    elif op in ("all_gather", "reduce_scatter"):
-        n = moved + 1
-    else:
-        n = 1 / (1 - moved) if moved < 1 else 0.0
-    return round(n) if n >= 1 and abs(n - round(n)) < 1e-3 * n else None
 
 
 def _extrap(log: Log, document: dict[str, Any], op: str | None) -> Iterator[dict[str, Any]]:

@@ -55,8 +55,10 @@ def read_extrap(log: Log, lines: Iterable[Line], op: str | None) -> list[dict[st
     """
     parameters: list[str] = []
     points: list[tuple[float, ...]] = []
-    region, metric, place = "", "time", 0
-    rows = []
+    region, metric = "", "time"
+    rows: list[dict[str, Any]] = []
+    data: list[Line] | None = []  # of the region; None where a line of it is damaged
+    previous, whole = "", True
     for line in lines:
         log.lines = line.number
         tag, _, rest = line.text.strip().partition(" ")
@@ -66,32 +68,63 @@ def read_extrap(log: Log, lines: Iterable[Line], op: str | None) -> list[dict[st
             parameters += rest.split()
         elif tag == "POINTS":
             points += _points(log, line, rest, len(parameters))
-        elif tag == "METRIC":
-            metric, place = rest.strip(), 0
-        elif tag == "REGION":
-            _complete(log, line, region, place, len(points))
-            region, place = rest.strip(), 0
-        elif tag == "DATA":
-            if place >= len(points):
-                log.skip(line, f"more DATA of region {region!r} than the {len(points)} points")
-                continue
-            point = dict(zip(parameters, points[place], strict=True))
-            place += 1
-            rows += repeats(log, line, rest.split(), metric, op or region, point)
+        elif tag in ("METRIC", "REGION"):
+            if data or tag == previous == "REGION":
+                rows += _region(log, data, op or region, metric, parameters, points)
+            data = []
+            metric = rest.strip() if tag == "METRIC" else metric
+            region = rest.strip() if tag == "REGION" else region
+        elif tag == "DATA" and data is not None and whole:
+            data.append(line)
         else:
-            log.skip(line, "not PARAMETER, POINTS, METRIC, REGION or DATA")
-    _complete(log, Line(log.lines, ""), region, place, len(points))
+            log.skip(line, "not PARAMETER, POINTS, METRIC, REGION or DATA of a whole region")
+            _drop(log, data, "of a region with a damaged line")
+            whole, data = whole and bool(region), None  # one above the regions is of them all
+        previous = tag
+    if not region:
+        return rows
+    return rows + _region(log, data, op or region, metric, parameters, points)
+
+
+def _drop(log: Log, data: list[Line] | None, why: str) -> None:
+    for line in data or ():
+        log.skip(line, why)
+
+
+def _region(
+    log: Log,
+    data: list[Line] | None,
+    region: str,
+    metric: str,
+    parameters: list[str],
+    points: list[tuple[float, ...]],
+) -> list[dict[str, Any]]:
+    """The rows of a region that has as many lines of DATA as there are points.
+
+    Which line is of which point only their order says, so one too many or too few shifts others.
+    """
+    if data is None:
+        return []
+    if len(data) != len(points):
+        _drop(
+            log, data, f"region {region!r} has {len(data)} lines of DATA for {len(points)} points"
+        )
+        return []
+    rows = []
+    for line, point in zip(data, points, strict=True):
+        values = line.text.split()[1:]
+        if not values:
+            log.skip(line, "DATA without a value")
+        known = dict(zip(parameters, point, strict=True))
+        rows += repeats(log, line, values, metric, region, known)
     return rows
-
-
-def _complete(log: Log, line: Line, region: str, place: int, points: int) -> None:
-    """Report a region that ends before it had DATA for every point."""
-    if region and place < points:
-        log.skip(line, f"region {region!r} has DATA for {place} of {points} points")
 
 
 def _points(log: Log, line: Line, text: str, width: int) -> list[tuple[float, ...]]:
     groups = _GROUP.findall(text) if "(" in text else text.split()
+    if "(" in text and _GROUP.sub("", text).strip():
+        log.skip(line, "points that are not all (a b …)")
+        return []
     found = []
     for group in groups:
         numbers = [printed(cell) for cell in re.sub(r"[()]", " ", group).split()]
@@ -125,18 +158,22 @@ def repeats(
         return
     known = {_NAMES[name.lower()]: value for name, value in point.items() if name.lower() in _NAMES}
     others = [f"{name}={value:g}" for name, value in point.items() if name.lower() not in _NAMES]
+    for name in point:
+        if name.lower() not in _NAMES:
+            log.note(f"parameter {name!r} is no column of the table, and stands in the label")
     if known.get("devices", 0) < 1 or known["devices"] % 1:
         log.skip(line, "no parameter is the whole number of devices (p, n, ranks, devices)")
         return
     op = region if region in KINDS else OPS.get(region.lower(), "step")
     label = " ".join([region] * (op != region) + others)
-    for repeat, cell in enumerate(values):
-        seconds = printed(str(cell))
-        if seconds is None or seconds.value <= 0:
+    times = [printed(str(cell)) for cell in values]
+    for cell, time in zip(values, times, strict=True):
+        if time is None or time.value <= 0:
             log.skip(line, f"{cell!r} is not a time above 0")
-        else:
-            time = seconds.value
-            yield {"op": op, **known, "repeat": repeat, "time_s": time, "label": label}
+            return
+    for repeat, time in enumerate(times):
+        assert time is not None
+        yield {"op": op, **known, "repeat": repeat, "time_s": time.value, "label": label}
 
 
 def write_extrap(path: str | Path, table: pd.DataFrame) -> list[str]:

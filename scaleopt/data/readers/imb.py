@@ -9,9 +9,10 @@ Source: Intel MPI Benchmarks, src_c/IMB_output.c and the user guide; oneCCL, exa
 """
 
 import re
+from collections.abc import Mapping
 
 from scaleopt.data.readers.lines import Line
-from scaleopt.data.readers.printed import overlap, printed, whole
+from scaleopt.data.readers.printed import Printed, all_printed, overlap, printed, whole
 from scaleopt.data.readers.record import ITEM_BYTES, OPS, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import MB, MiB, us
 
@@ -19,11 +20,17 @@ _BENCHMARK = re.compile(r"#\s*Benchmarking:?\s+(?:Multi-)?(\S.*?)\s*$")
 _PROCESSES = re.compile(r"#\s*#processes\s*[=:]\s*(\d+)")
 _HEADER = re.compile(r"\s*#bytes\s+")
 POWERS = {"all_gather": 1, "all_to_all": 2, "permute": 1}
+ONECCL_POWERS = {**POWERS, "reduce_scatter": 1}
 _COLUMN = {
     "#bytes": "size", "#elem_count": "count", "#repetitions": "repetitions", "t[usec]": "average",
     "t_min[usec]": "least", "t_max[usec]": "most", "t_avg[usec]": "average",
     "mbytes/sec": "rate", "stddev[%]": "spread", "wait_t_avg[usec]": "wait",
+    "t_ovrl[usec]": "overlapped", "t_pure[usec]": "pure", "t_cpu[usec]": "cpu",
+    "overlap[%]": "overlap", "defects": "defects", "msg/sec": "messages",
 }  # fmt: skip
+_REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce")
+_SHORTEST = 1e-6
+"""µs: a time that is printed as 0.00 is not divided by."""
 _TABLE_ROW = re.compile(r"\s*#?\s*\d+(?:\s+[\d.]+){2,}\s*")
 _FINISHED = re.compile(r"#\s*All (?:processes|done)|#\s*Benchmarking|Application \d+ resources")
 
@@ -59,8 +66,13 @@ class Reader:
             self.block = None
         elif re.search(r"MPI Benchmarks? +\S+.*part", text):
             self.log.facts["benchmark"] = text.strip("# ").strip()
-        elif dtype := re.match(r"#?\s*(?:MPI_Datatype for reductions|dtype)\s*:\s*(\w+)", text):
+        elif dtype := re.match(
+            r"#?\s*(?:MPI_Datatype for reductions|dtype|datatype)\s*:\s*(\w+)", text
+        ):
             self.dtype = dtype_of(dtype[1])
+            if self.dtype not in ITEM_BYTES:
+                self.log.skip(line, f"{dtype[1]} is not a data type that is known")
+                self.dtype = ""
         elif _HEADER.match(text):
             self._header(line)
         elif self.block is None:
@@ -77,50 +89,64 @@ class Reader:
         """Nothing is left over at the end."""
 
     def _header(self, line: Line) -> None:
-        names = [_COLUMN.get(name.lower(), name) for name in line.text.split()]
+        cells = line.text.split()
+        self.columns = names = [_COLUMN.get(name.lower(), "") for name in cells]
+        self.block = None
+        if "" in names:
+            self.log.skip(line, f"a header with {cells[names.index('')]}, which is not known")
+            return
+        if "count" in names and not self.dtype:
+            self.log.skip(line, "no datatype above, which this benchmark prints")
         known = OPS.get(self.op.lower())
         send = known == "send"
-        self.columns = names
         if "count" in names:
             self.log.facts.setdefault("benchmark", "oneCCL benchmark")
         self.block = Block(
-            {**POWERS, "reduce_scatter": 1} if "count" in names else POWERS,
+            ONECCL_POWERS if "count" in names else POWERS,
             op=known,
             unknown_op=None if known or not self.op else self.op,
-            steps_in_size=True,
+            stepped=True,
+            columned=True,
             devices=2 if send else self.processes,
         )
         self.log.blocks.append(self.block)
+        self.op, self.processes = "", None  # another table has its own
 
     def _row(self, line: Line) -> None:
+        assert self.block is not None
         cells = line.text.split()
+        numbers, size = all_printed(cells), whole(cells[0])
         if len(cells) != len(self.columns):
             self.log.skip(line, f"{len(cells)} cells where {len(self.columns)} columns are")
-            return
-        found = dict(zip(self.columns, map(printed, cells), strict=True))
-        size = whole(cells[0])
-        bad = [name for name, number in found.items() if number is None or number.value < 0]
-        if size is None or bad or found.get("average") is None:
-            self.log.skip(line, f"{', '.join(bad) or 'size'} is not a number of 0 or more")
-            return
-        average = found["average"]
-        assert average is not None
-        average = average.times(us)
-        least = (found.get("least") or found["average"]).times(us)  # pyright: ignore
-        most = (found.get("most") or found["average"]).times(us)  # pyright: ignore
-        if average.value <= 0 or least.low > average.high or average.low > most.high:
-            self.log.skip(line, "t_avg is not between t_min and t_max, or is 0")
-            return
-        rate = found.get("rate")
-        if rate is not None and rate.value > 0 and "least" not in found:
-            ends = (size / average.high, size / max(average.low, 1e-12))
-            if not any(overlap(rate.times(unit), *ends) for unit in (MB, MiB)):
-                self.log.skip(line, "Mbytes/sec is not size over time")
+        elif numbers is None or size is None:
+            self.log.skip(line, "its cells are not all numbers of 0 or more")
+        else:
+            found = dict(zip(self.columns, numbers, strict=True))
+            reason = _contradiction(found, size, ITEM_BYTES.get(self.dtype))
+            if reason is not None:
+                self.log.skip(line, reason)
                 return
-        count = whole(cells[self.columns.index("count")]) if "count" in self.columns else None
-        if count and (size % count or size // count not in (1, 2, 4, 8)):
-            self.log.skip(line, "#bytes is not #elem_count elements")
-            return
-        dtype = self.dtype if ITEM_BYTES.get(self.dtype) and not count else ""
-        assert self.block is not None
-        self.block.rows.append(Row(line, float(size), (Timing("average", average),), dtype=dtype))
+            dtype = self.dtype if "count" in found or self.block.op in _REDUCTIONS else ""
+            timing = Timing("average", found["average"].times(us))
+            self.block.rows.append(Row(line, float(size), (timing,), dtype=dtype))
+
+
+def _contradiction(found: Mapping[str, Printed], size: int, item: int | None) -> str | None:
+    """What is wrong between the numbers of a row."""
+    if "average" not in found:
+        return "there is no column t_avg or t"
+    average = found["average"]
+    least, most = found.get("least", average), found.get("most", average)
+    if average.value <= 0 or least.low > average.high or average.low > most.high:
+        return "t_avg is not between t_min and t_max, or is 0"
+    if rate := found.get("rate"):
+        # Mbytes/sec counts what a rank sends, receives or both, over t_max; older ones in 2²⁰ B
+        ends = (size / most.high, size / max(most.low, _SHORTEST))
+        units = [unit * us * ways for unit in (MB, MiB) for ways in (1, 2, 4)]
+        if not any(overlap(rate.times(unit), *ends) for unit in units):
+            return "Mbytes/sec is not size over time"
+    if count := found.get("count"):
+        items = (item,) if item else (1, 2, 4, 8)
+        if size not in [count.value * bytes_of_one for bytes_of_one in items]:
+            return "#bytes is not #elem_count elements"
+    return None

@@ -1,7 +1,7 @@
 """Any CSV, JSON or Parquet as our table, by a mapping of columns and units.
 
 `devices=num_gpus` takes a column as it is, `time_s=time_us:us` one in another unit. `devices=8` or
-`op=all_reduce` gives every row one value. A CSV of the oneCCL benchmark maps itself.
+`op=all_reduce` gives every row one value.
 """
 
 import json
@@ -18,10 +18,6 @@ from scaleopt.data.schema import NAMED, complaint
 from scaleopt.data.schema import OPS as KINDS
 from scaleopt.units import KiB, parse
 
-ONECCL = {
-    "op": "collective", "devices": "#ranks", "size_bytes": "message_size", "dtype": "dtype",
-    "time_s": "t_avg[usec]:us",
-}  # fmt: skip
 LARGEST = 2**18 * KiB
 """Bytes of a JSON document that is read whole."""
 

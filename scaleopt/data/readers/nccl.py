@@ -11,6 +11,7 @@ Source: nccl-tests, src/common.cu, src/util.cu and doc/PERFORMANCE.md.
 
 import re
 
+from scaleopt.data.readers.device_list import DeviceList
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import RATES, SECONDS, overlap, printed, whole
 from scaleopt.data.readers.record import ITEM_BYTES, OPS, Block, Log, Row, Timing, dtype_of
@@ -20,9 +21,6 @@ POWERS = {"all_to_all": 1, "permute": 1}
 _PROGRAM = re.compile(r"\b(\w+?)_perf\b")
 _HEADER = re.compile(r"\bsize\b.*\bcount\b.*\btype\b.*\btime\b.*\balgbw\b|\bsize\b.*\bcputime\b")
 _UNITS = re.compile(r"\(B\).*\(elements\)|\(elements\).*\(\w+\)")
-_DEVICE = re.compile(
-    r"#?\s*Rank\s+(\d+)\s.*?(?:\bon\s+(\S+)\s+)?\bdevice\s+(\d+)\s+\[[^\]]*\]\s*(.*)"
-)
 _RUN = re.compile(r"#?\s*nThreads?:?\s+(\d+)\s+nGpus:?\s+(\d+)\b")
 _ROW = re.compile(r"\s*[\d,]+\s+[\d,]+\s+[A-Za-z]\w*\s")
 _VERSION = re.compile(r"(?:NCCL|RCCL) version\s*:?\s*(\S+)|((?:nccl|rccl)-tests:? [Vv]ersion \S+)")
@@ -32,6 +30,8 @@ _NOISE = re.compile(
 )
 _INSIDE = re.compile(r"\d\s+\d+\s+(?:float\w*|half|double|u?int\d+|bfloat16|fp8\w*|char)\s")
 _REDUCTIONS = ("sum", "prod", "max", "min", "avg", "mulsum")
+_DECIMALS = 2
+"""At most, of every number."""
 _FRONT = ("size", "count", "type", "redop", "root")
 
 
@@ -75,10 +75,11 @@ class Reader:
             self.per_process = int(run[1]) * int(run[2])
         elif "Using devices" in text:
             self._devices_follow(text)
-        elif device := _DEVICE.match(text):
-            self._device(device)
+        elif self.listed.add(text):
+            if self.listed.kind:
+                self.log.facts["device_kind"] = self.listed.kind
         elif separator := re.match(r"=+\s*(\d+)[- ]nodes?\s*=+", text.strip()):
-            self.block, self.ranks, self.hosts = None, set(), set()
+            self.block, self.listed = None, DeviceList()
             self.told_nodes, self.per_process = int(separator[1]), None
         elif _ROW.match(text):
             self._row(line)
@@ -99,8 +100,7 @@ class Reader:
         self.block = None
         self.columns: tuple[str, ...] | None = None
         self.units: list[tuple[str, float]] = []
-        self.ranks: set[int] = set()
-        self.hosts: set[str] = set()
+        self.listed = DeviceList()
         self.per_process: int | None = None
         self.told_nodes: int | None = None
         if not hasattr(self, "op"):
@@ -113,16 +113,9 @@ class Reader:
             self.block = None
 
     def _devices_follow(self, text: str) -> None:
-        self.ranks, self.hosts = set(), set()
+        self.listed = DeviceList()
         if across := re.search(r"across (\d+) nodes", text):
             self.told_nodes = int(across[1])
-
-    def _device(self, match: re.Match[str]) -> None:
-        self.ranks.add(int(match[1]))
-        if match[2]:
-            self.hosts.add(match[2])
-        if kind := match[4].strip():
-            self.log.facts["device_kind"] = re.sub(r"\s*\(node \d+\)$", "", kind)
 
     def _header(self, line: Line) -> None:
         names = [name.strip("#*").replace("cputime", "time") for name in line.text.split()]
@@ -160,23 +153,23 @@ class Reader:
     def _block(self, cells: list[str]) -> Block:
         if self.block is None:
             known = OPS.get(self.op or "")
-            complete = bool(self.ranks) and len(self.ranks) == max(self.ranks) + 1
-            nodes = self.told_nodes or len(self.hosts) or None
-            if complete and len(self.ranks) == self.per_process:
+            listed = self.listed
+            nodes = self.told_nodes or listed.nodes
+            if listed.devices is not None and listed.devices == self.per_process:
                 nodes = 1
+            if nodes is None and listed.least:
+                self.log.note("nodes: the list of devices is shortened, or not alike on all hosts")
             self.block = Block(
                 POWERS,
                 op=known,
                 unknown_op=self.op if self.op and not known else None,
-                devices=len(self.ranks) if complete else None,
-                least_devices=max(self.ranks, default=0) + 1,
+                devices=listed.devices,
+                least_devices=max(listed.least, 1),
                 nodes=nodes,
                 per_process=self.per_process or 1,
                 reduces=any(cell in _REDUCTIONS for cell in cells[3:4]),
                 rooted=self._root(cells),
             )
-            if self.ranks and not complete and self.hosts:
-                self.log.note("nodes: counted from a list of devices that is shortened")
             self.log.blocks.append(self.block)
         return self.block
 
@@ -201,6 +194,8 @@ class Reader:
             number = printed(cell)
             if name in ("time", "algbw", "busbw"):
                 if number is None or number.value < 0 or (name == "time" and number.value == 0):
+                    return None
+                if len(cell.partition(".")[2]) > _DECIMALS and "e" not in cell:
                     return None
                 scale = scales[0] if name == "time" else rates[0]
                 {"time": times, "algbw": algbws, "busbw": busbws}[name].append(number.times(scale))

@@ -12,7 +12,7 @@ import re
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.nccl import agrees
 from scaleopt.data.readers.printed import SECONDS, printed, whole
-from scaleopt.data.readers.record import OPS, Block, Log, Row, Timing, dtype_of
+from scaleopt.data.readers.record import ITEM_BYTES, OPS, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import GiB
 
 _HEADER = re.compile(r"\s*size\(B\)\s+count\(elems\)\s+type\s+time")
@@ -82,7 +82,9 @@ class Reader:
         seconds = seconds.times(SECONDS[unit[1]])
         timing = Timing("average", seconds, algbw.times(GiB), busbw.times(GiB))
         row = Row(line, float(size), (timing,), count, dtype_of(found["type"]))
-        if seconds.value <= 0 or not agrees(row):
+        if row.dtype not in ITEM_BYTES:
+            self.log.skip(line, f"{found['type']} is not a data type that is known")
+        elif seconds.value <= 0 or not agrees(row):
             self.log.skip(line, "size, count, time and bandwidth do not agree")
         else:
             block.rows.append(row)

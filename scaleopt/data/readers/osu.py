@@ -12,12 +12,16 @@ import re
 
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import Printed, printed, whole
-from scaleopt.data.readers.record import OPS, Block, Log, Row, Timing, dtype_of
+from scaleopt.data.readers.record import ITEM_BYTES, OPS, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import us
 
-_TITLE = re.compile(r"#?\s*OSU\b.*?\b(?:MPI|NCCL|RCCL|XCCL|UPC\w*)\S*\s+(.*?)\s+Test\b")
+_TITLE = re.compile(
+    r"#?\s*OSU\b.*?\b(?:MPI|NCCL|RCCL|XCCL|UPC\+*)(?:-[A-Z]+)*\s+(.*?)\s+Test\b(.*)"
+)
 _HEADER = re.compile(r"#?\s*Size\s+.*(?:Latency|Bandwidth|Overall|MB/s|\(us\))", re.IGNORECASE)
 POWERS = {"all_gather": 1, "all_to_all": 2, "permute": 1}
+_VERSION = re.compile(r"\s*(?:v?(\d+)(?:\.\d+)*\w*)?\s*")
+_COMMENT = re.compile(r"#\s*(?:Size|Overall|Datatype|Send|Rank|Pairs|Window|\[)|#\s*$")
 _COLUMN = re.compile(r"\S+(?: \S+)*")
 
 
@@ -31,6 +35,8 @@ class Reader:
         self.block: Block | None = None
         self.columns: list[str] = []
         self.dtype = ""
+        self.seventh = False
+        """Whether the version is 7 or later."""
 
     @staticmethod
     def starts(text: str) -> bool:
@@ -42,13 +48,24 @@ class Reader:
         text = line.text
         if title := _TITLE.match(text):
             self._title(title[1])
+            version = _VERSION.fullmatch(title[2])
+            self.seventh = version is not None and int(version[1] or 0) >= 7
+            if version is None:
+                self.log.skip(line, "after the title stands more than a version")
             self.log.facts["benchmark"] = text.strip("# ").strip()
         elif datatype := re.match(r"#\s*Datatype:\s*(\w+)", text):
             self.dtype = dtype_of(datatype[1])
+            if self.dtype not in ITEM_BYTES:
+                self.log.skip(line, f"{datatype[1]} is not a data type that is known")
+                self.dtype = ""
         elif _HEADER.match(text):
             self.columns = _COLUMN.findall(re.sub(r"^#?\s*", "", text).replace("\t", "  "))
+            if self.seventh and not self.dtype:
+                self.log.skip(line, "no data type above, which this version prints")
         elif self.block is None:
             return
+        elif not self.columns and text.strip() and not _COMMENT.match(text):
+            self.log.skip(line, "neither a header nor a message that is known")
         elif text[:1].isdigit() or text.lstrip()[:1].isdigit():
             self._row(line)
         elif re.match(r"\s*\{\"|START OF", text):
@@ -67,7 +84,7 @@ class Reader:
         known = OPS.get(key.removesuffix("_latency"))
         self.columns, self.dtype = [], ""
         self.block = Block(
-            POWERS, op=known, unknown_op=None if known else title, steps_in_size=True,
+            POWERS, op=known, unknown_op=None if known else title, stepped=True, columned=True,
             devices=2 if known == "send" else None,
         )  # fmt: skip
         self.log.blocks.append(self.block)
@@ -76,7 +93,7 @@ class Reader:
         cells = line.text.split()
         size = whole(cells[0])
         numbers = [printed(cell) for cell in cells[1:]]
-        names = self.columns[1:] or ["Avg Latency(us)"]
+        names = self.columns[1:]
         if size is None or len(numbers) != len(names) or not numbers:
             self.log.skip(line, f"{len(cells)} cells where {len(names) + 1} columns are")
             return
@@ -87,7 +104,12 @@ class Reader:
                 return
             found[name.lower()] = number.times(us)
         average = next(
-            (found[n] for n in found if n.startswith(("avg lat", "latency", "avg(us"))), None
+            (
+                found[n]
+                for n in found
+                if n in ("avg latency(us)", "latency (us)", "latency(us)", "avg(us)")
+            ),
+            None,
         )
         if average is None:
             self.log.skip(line, f"no average latency among the columns {', '.join(names)}")

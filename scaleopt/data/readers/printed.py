@@ -1,13 +1,17 @@
 """Numbers as a log prints them: a value, and the range that the printed digits leave open."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from scaleopt.units import GB, MB, GiB, KiB, MiB, TiB, kB, million, ms, ns, us
 
-_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?(?:[eE]([-+]?\d{1,3}))?")
+_NUMBER = re.compile(
+    r"[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+|0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([-+]?\d{1,3}))?"
+)
 _LARGEST_EXPONENT, _LONGEST = 99, 40
 """Beyond these a cell is damaged: no time or bandwidth is printed so."""
+_WHOLE = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+|0|[1-9]\d{0,17}")
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?|[KMGT])", re.IGNORECASE)
 _BINARY = {"": 1.0, "K": KiB, "M": MiB, "G": GiB, "T": TiB}
 
@@ -45,8 +49,8 @@ def printed(text: str) -> Printed | None:
 
     >>> printed("16.5")
     Printed(value=16.5, low=16.45, high=16.55)
-    >>> printed("1,048,576").value, printed("12x"), printed("nan")
-    (1048576.0, None, None)
+    >>> printed("1,048,576").value, printed("12x"), printed("nan"), printed("016")
+    (1048576.0, None, None, None)
     """
     match = _NUMBER.fullmatch(text) if text.isascii() else None
     if match is None:
@@ -58,13 +62,23 @@ def printed(text: str) -> Printed | None:
     return Printed(value, value - half, value + half)
 
 
+def all_printed(cells: Sequence[str]) -> list[Printed] | None:
+    """The numbers that cells hold; None where one is no number or below 0.
+
+    >>> all_printed(["1", "x"]) is None, [number.value for number in all_printed(["1", "2.5"])]
+    (True, [1.0, 2.5])
+    """
+    numbers = [number for cell in cells if (number := printed(cell)) and number.value >= 0]
+    return numbers if len(numbers) == len(cells) else None
+
+
 def whole(text: str) -> int | None:
     """The whole number that a cell holds, with thousands commas or none.
 
     >>> whole("1048576"), whole("1,024"), whole("10.5"), whole("-1")
     (1048576, 1024, None, None)
     """
-    plain = re.fullmatch(r"\d{1,3}(?:,\d{3})+|\d{1,18}", text) if text.isascii() else None
+    plain = _WHOLE.fullmatch(text) if text.isascii() else None
     return int(text.replace(",", "")) if plain else None
 
 

@@ -16,6 +16,7 @@ from scaleopt.data.readers import (
     mapped,
     nccl,
     nccom,
+    oneccl_csv,
     osu,
     torch_bench,
 )
@@ -143,8 +144,9 @@ def _rows(
         told = {"op": given.op, "devices": given.devices, "nodes": given.nodes}
         own = {name: str(value) for name, value in told.items() if value is not None}
         return ["mapped columns"], mapped.read_mapped(log, path, {**mapping, **own})
-    if bare.startswith(b"#ranks,collective"):
-        return ["oneCCL benchmark"], _oneccl_csv(log, path)
+    if oneccl_csv.starts(bare[:64].decode("utf-8", "replace")):
+        oneccl_csv.read_oneccl_csv(log, lines(path))
+        return [oneccl_csv.NAME], []
     if bare.startswith((b"{", b"[{", b"[\n")):
         document = mapped.document(path)
         kind = documents.kind_of(document)
@@ -153,15 +155,6 @@ def _rows(
     if any(extrap.starts(text) for text in start.decode("utf-8", "replace").splitlines()):
         return ["Extra-P"], extrap.read_extrap(log, lines(path), given.op)
     return [reader.name for reader in _read_lines(log, path)], []
-
-
-def _oneccl_csv(log: Log, path: Path) -> list[dict[str, Any]]:
-    """Its message size is what one rank passes, as in the benchmark's own table."""
-    rows = mapped.read_mapped(log, path, mapped.ONECCL)
-    for row in rows:
-        power = {**imb.POWERS, "reduce_scatter": 1}.get(row["op"], 0)
-        row["size_bytes"] *= row["devices"] ** power
-    return rows
 
 
 def _read_lines(log: Log, path: Path) -> list[Any]:

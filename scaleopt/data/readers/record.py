@@ -80,8 +80,10 @@ class Block:
     reduces: bool | None = None
     rooted: bool | None = None
     rows: list[Row] = field(default_factory=list)
-    steps_in_size: bool = False
-    """Whether the benchmark prints sizes in even steps, so that one out of step is damaged."""
+    stepped: bool = False
+    """Whether its benchmark goes through sizes in even steps."""
+    columned: bool = False
+    """Whether its benchmark prints columns of fixed width and as many decimals in every row."""
 
 
 @dataclass

@@ -6,9 +6,9 @@ does not say follows from busbw/algbw where exactly one fits every row, and then
 
 import math
 from collections import Counter
-from itertools import pairwise
 from typing import Any, NamedTuple
 
+from scaleopt.data.readers.alike import alike
 from scaleopt.data.readers.printed import overlap
 from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing
 
@@ -23,6 +23,8 @@ BUS = {
     "send": lambda n: 1.0,
 }
 """Bytes over one device's link, of a full array of 1: as `so.bus_bandwidth`, without JAX."""
+_SHARED = ("all_gather", "reduce_scatter", "all_to_all")
+"""Operations whose element count may be that of one device's share."""
 MOST_DEVICES = 65536
 
 
@@ -42,39 +44,57 @@ class UnsaidError(ValueError):
 
 def settle(log: Log, given: Given) -> list[dict[str, Any]]:
     """The rows of every block; those that contradict themselves are skipped."""
-    table = []
+    table, unsaid = [], []
     for block in log.blocks:
         if not block.rows:
             continue
         if block.unknown_op and not given.op:
-            for row in block.rows:
-                log.skip(row.line, f"of {block.unknown_op}, which the table has no operation for")
+            _report(log, block, f"of {block.unknown_op}, which the table has no operation for")
             continue
-        op, devices = _run(log, block, given)
-        nodes = given.nodes or block.nodes or log.launched_nodes
-        if nodes is None and devices == 1:
-            nodes = 1
-        if nodes is not None and nodes > devices:
-            log.note(f"nodes: {nodes} for {devices} devices cannot be, and is left out")
-            nodes = None
-        for row in _in_step(log, block):
-            full = row.size * float(devices) ** block.powers.get(op, 0)
-            wrong = _contradiction(row, op, full, devices)
-            if wrong:
-                log.skip(row.line, wrong)
-                continue
-            table += [
-                {
-                    "op": op,
-                    "devices": devices,
-                    "nodes": nodes,
-                    "size_bytes": full,
-                    "time_s": timing.seconds.value,
-                    "dtype": row.dtype,
-                    "label": timing.label,
-                }
-                for timing in row.timings
-            ]
+        try:
+            table += _settled(log, block, given)
+        except UnsaidError as error:
+            unsaid.append((block, error))
+    if unsaid and not table:
+        raise unsaid[0][1]
+    for block, error in unsaid:  # what other tables say is not lost for one that is damaged
+        _report(log, block, str(error))
+    return table
+
+
+def _report(log: Log, block: Block, why: str) -> None:
+    for row in block.rows:
+        log.skip(row.line, why)
+
+
+def _settled(log: Log, block: Block, given: Given) -> list[dict[str, Any]]:
+    """The rows of a block."""
+    op, devices = _run(log, block, given)
+    nodes = given.nodes or block.nodes or log.launched_nodes
+    if nodes is None and devices == 1:
+        nodes = 1
+    if nodes is not None and nodes > devices:
+        log.note(f"nodes: {nodes} for {devices} devices cannot be, and is left out")
+        nodes = None
+    table = []
+    for row in alike(log, block):
+        full = row.size * float(devices) ** block.powers.get(op, 0)
+        wrong = _contradiction(row, op, full, devices)
+        if wrong:
+            log.skip(row.line, wrong)
+            continue
+        table += [
+            {
+                "op": op,
+                "devices": devices,
+                "nodes": nodes,
+                "size_bytes": full,
+                "time_s": timing.seconds.value,
+                "dtype": row.dtype,
+                "label": timing.label,
+            }
+            for timing in row.timings
+        ]
     return table
 
 
@@ -126,7 +146,6 @@ def _run(log: Log, block: Block, given: Given) -> tuple[str, int]:
 def _possible_ops(block: Block) -> list[str]:
     """The operations that the columns allow: reduction, root, and count of the whole or a share."""
     reducing, rooted = ("all_reduce", "reduce_scatter", "reduce"), ("broadcast", "reduce")
-    shared = ("all_gather", "reduce_scatter", "all_to_all")
     last = max(block.rows, key=lambda row: row.size)
     whole = last.elements is None or last.elements * ITEM_BYTES.get(last.dtype, 1) == last.size
     return [
@@ -135,7 +154,7 @@ def _possible_ops(block: Block) -> list[str]:
         if name != "send"
         and (block.reduces is None or (name in reducing) == block.reduces)
         and (block.rooted is None or (name in rooted) == block.rooted)
-        and (name not in shared or not whole or block.devices == 1)
+        and (name not in _SHARED or not whole or block.devices == 1)
     ]
 
 
@@ -177,58 +196,12 @@ def _solve(op: str, power: int, low: float, high: float) -> tuple[int, int]:
     return max(math.ceil(first - slack), 1), top
 
 
-def _in_step(log: Log, block: Block) -> list[Row]:
-    """The rows without those whose size or digits are unlike the rest of their table's.
-
-    Only for formats that print even steps and a fixed number of decimals, and little else that
-    would show a damaged digit.
-    """
-    rows = block.rows
-    if not block.steps_in_size or len(rows) < 5:
-        return rows
-    decimals = [_decimals(row) for row in rows]
-    usual = max(set(decimals), key=decimals.count)
-    step = _usual_step(rows)
-    kept = []
-    for place, row in enumerate(rows):
-        before = _follows(rows, place, step)
-        after = _follows(rows, place + 1, step)
-        if decimals.count(usual) > 0.7 * len(rows) and decimals[place] != usual:
-            log.skip(row.line, "the time has other decimals than the rest of its table")
-        elif step and (before, after) in ((False, False), (None, False), (False, None)):
-            log.skip(row.line, f"size {row.size:g} is out of its table's steps of {step:g}")
-        else:
-            kept.append(row)
-    return kept
-
-
-def _decimals(row: Row) -> float:
-    """The unit of the last digit of a row's first time, as an order of magnitude."""
-    seconds = row.timings[0].seconds
-    return round(math.log10(seconds.high - seconds.low))
-
-
-def _usual_step(rows: list[Row]) -> float | None:
-    """The ratio of one size to the one before, where it is the same for most."""
-    ratios = [after.size / before.size for before, after in pairwise(rows) if before.size > 0]
-    if not ratios:
-        return None
-    step = max(set(ratios), key=ratios.count)
-    return step if step > 1 and ratios.count(step) > 0.6 * len(ratios) else None
-
-
-def _follows(rows: list[Row], place: int, step: float | None) -> bool | None:
-    """Whether a row's size is one step from that before; None where there is nothing to say."""
-    if not 0 < place < len(rows) or step is None or rows[place - 1].size == 0:
-        return None
-    return rows[place].size == rows[place - 1].size * step
-
-
 def _contradiction(row: Row, op: str, full: float, devices: int) -> str | None:
     """What is wrong between the numbers of a row."""
     if row.elements is not None and row.size:
         bytes_of_count = row.elements * ITEM_BYTES.get(row.dtype, 1)
-        if row.size not in (bytes_of_count, bytes_of_count * devices):
+        shares = devices if op in _SHARED else 1
+        if row.size not in (bytes_of_count, bytes_of_count * shares):
             return f"count × element size is {bytes_of_count}, and size {row.size:g}"
     for timing in row.timings:
         if timing.busbw is not None and not _bus_agrees(timing, op, full, devices):

@@ -1,0 +1,77 @@
+"""The CSV of the oneCCL benchmark (`-o`): a line for each operation and size.
+
+message_size is what one rank passes in, dtype_size × #elements/buffer: the full array, its share
+for all-gather; what a rank receives for reduce-scatter. Times are in µs, to six digits; the average
+is over ranks and lies between the least and the most.
+
+Source: oneCCL, examples/benchmark, store_to_csv.
+"""
+
+import csv
+from collections.abc import Iterable, Mapping
+
+from scaleopt.data.readers.imb import ONECCL_POWERS
+from scaleopt.data.readers.lines import Line
+from scaleopt.data.readers.printed import all_printed, whole
+from scaleopt.data.readers.record import ITEM_BYTES, OPS, Block, Log, Row, Timing, dtype_of
+from scaleopt.units import us
+
+NAME = "oneCCL benchmark"
+_COUNTS = ("#ranks", "dtype_size", "#elements/buffer", "message_size")
+_TIMES = ("t_min[usec]", "t_avg[usec]", "t_max[usec]")
+
+
+def starts(text: str) -> bool:
+    """Whether a line can only be of this format."""
+    return text.startswith("#ranks,collective,")
+
+
+def read_oneccl_csv(log: Log, lines: Iterable[Line]) -> None:
+    """Every line as a row of the table of its operation and number of ranks."""
+    names: list[str] = []
+    blocks: dict[tuple[str, str], Block] = {}
+    for line in lines:
+        log.lines = line.number
+        cells = next(csv.reader([line.text]), [])
+        if starts(line.text):
+            needed = ("collective", "dtype", *_COUNTS, *_TIMES)
+            missing = [name for name in needed if name not in cells]
+            names = [] if missing else cells
+            if missing:
+                log.skip(line, f"a header without {', '.join(missing)}")
+        elif cells and len(cells) != len(names):
+            log.skip(line, f"{len(cells)} cells where {len(names)} columns are")
+        elif cells:
+            found = dict(zip(names, cells, strict=True))
+            row = _row(log, line, found)
+            if row is not None:
+                kind = found["collective"], found["#ranks"]
+                blocks[kind] = blocks.get(kind) or _block(log, *kind)
+                blocks[kind].rows.append(row)
+
+
+def _block(log: Log, name: str, ranks: str) -> Block:
+    op = OPS.get(name.lower())
+    block = Block(ONECCL_POWERS, op=op, devices=whole(ranks), stepped=True)
+    block.unknown_op = None if op else name
+    log.blocks.append(block)
+    return block
+
+
+def _row(log: Log, line: Line, cells: Mapping[str, str]) -> Row | None:
+    """The row of a line whose numbers agree."""
+    counts = [count for name in _COUNTS if (count := whole(cells[name])) is not None]
+    times = all_printed([cells[name] for name in _TIMES])
+    dtype = dtype_of(cells["dtype"])
+    if len(counts) < len(_COUNTS) or times is None or counts[0] < 1:
+        log.skip(line, f"{', '.join((*_COUNTS, *_TIMES))} are not all numbers of 0 or more")
+        return None
+    _, item, count, size = counts
+    least, average, most = times
+    if item != ITEM_BYTES.get(dtype) or size != item * count:
+        log.skip(line, f"message_size {size} is not {count} of {item} bytes, as {dtype} has")
+    elif not least.low <= average.high or not average.low <= most.high or average.value <= 0:
+        log.skip(line, "t_avg is not between t_min and t_max, or is 0")
+    else:
+        return Row(line, float(size), (Timing("average", average.times(us)),), dtype=dtype)
+    return None
