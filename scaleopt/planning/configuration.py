@@ -1,0 +1,130 @@
+"""One way to train: a split of the step with its options, on so many devices, and what it takes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scaleopt.models.parallelism import Parallelism
+from scaleopt.models.transformer import RECOMPUTE
+from scaleopt.planning.goal import Goal
+from scaleopt.planning.layouts import AXES
+from scaleopt.planning.offer import Offer
+from scaleopt.planning.search import Options
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A split on devices of one kind, with what a run takes on them."""
+
+    offer: Offer
+    split: Parallelism
+    zero: int
+    """ZeRO stage."""
+    step_time: float
+    """[s]"""
+    steps: float
+    time: float
+    """[s] of the run."""
+    memory: float
+    """[B] that a device holds at its fullest."""
+    mfu: float
+    """Share of the peak rate that goes into the model's own FLOP."""
+
+    @property
+    def devices(self) -> int:
+        """N."""
+        return int(self.split.devices)
+
+    @property
+    def global_batch(self) -> int:
+        """Sequences of a step."""
+        return int(self.split.global_batch)
+
+    @property
+    def cost(self) -> float:
+        """[USD] of the run; NaN without a price."""
+        price = self.offer.price
+        return np.nan if price is None else price * self.devices * self.time
+
+    @property
+    def energy(self) -> float:
+        """[J] of the run; NaN without a power."""
+        power = self.offer.power
+        return np.nan if power is None else power * self.devices * self.time
+
+    def row(self) -> dict[str, Any]:
+        """As a row of a table."""
+        split = self.split
+        found: dict[str, Any] = {"offer": self.offer.name} if self.offer.name else {}
+        found |= {"devices": self.devices, "global_batch": self.global_batch}
+        found |= {axis: int(getattr(split, axis)) for axis in AXES}
+        found |= {
+            "recompute": RECOMPUTE[int(split.recompute)],
+            "sequence_parallel": bool(split.sequence_parallel),
+            "zero": self.zero,
+            "step_time_s": self.step_time,
+            "time_s": self.time,
+        }
+        if self.offer.price is not None:
+            found["cost"] = self.cost
+        if self.offer.power is not None:
+            found["energy_j"] = self.energy
+        return found | {"memory_bytes": self.memory, "mfu": self.mfu}
+
+    def __str__(self) -> str:
+        """The split in one line, without what is 1 or off."""
+        split = self.split
+        parts = [f"{axis} {int(getattr(split, axis))}" for axis in ("data", "tensor", "pipeline")]
+        parts = [part for part in parts if not part.endswith(" 1")] or ["one device"]
+        if int(split.interleave) > 1:
+            parts.append(f"interleave {int(split.interleave)}")
+        parts += [
+            f"micro-batch {int(split.micro_batch)}",
+            f"accumulation {int(split.accumulation)}",
+            f"recompute {RECOMPUTE[int(split.recompute)]}",
+        ]
+        if split.sequence_parallel:
+            parts.append("sequence parallel")
+        if self.zero:
+            parts.append(f"ZeRO-{self.zero}")
+        return " · ".join(parts)
+
+
+def configured(
+    offer: Offer,
+    goal: Goal,
+    options: Options,
+    axes: np.ndarray,
+    option: int,
+    seconds: float,
+    memory: float,
+) -> Configuration:
+    """A layout with one of its options.
+
+    Args:
+        offer: the devices.
+        goal: of the plan.
+        options: what the layout was tried with.
+        axes: (axes,) in the order of `AXES`.
+        option: place of the option.
+        seconds: of a step.
+        memory: [B] that a device holds.
+    """
+    recompute, along, zero = options.each(np.array(option))
+    split = Parallelism(
+        **{axis: int(size) for axis, size in zip(AXES, axes, strict=True)},
+        recompute=int(recompute),
+        sequence_parallel=bool(along),
+    )
+    devices, batch = np.array(split.devices), np.array(split.global_batch)
+    return Configuration(
+        offer=offer,
+        split=split,
+        zero=int(zero),
+        step_time=seconds,
+        steps=float(goal.run.length(batch)),
+        time=float(goal.time(np.array(seconds), devices, batch)),
+        memory=memory,
+        mfu=float(goal.mfu(np.array(seconds), devices, batch)),
+    )

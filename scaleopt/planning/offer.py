@@ -1,0 +1,92 @@
+"""What can be rented: devices of one kind, how many at a time, at what price."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scaleopt.fitting.result import Fit
+from scaleopt.models.machine import Machine
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Devices of one kind.
+
+    Args:
+        machine: a `Machine`, or a fit of one.
+        devices: the most there are; or every number of them that can be had, such as
+            `range(64, 1025, 64)`.
+        memory: [B] of a device.
+        price: [USD/s] of a device; `2.5 / hour` for two and a half dollars an hour.
+        power: [W] of a device.
+        peak_rate: [FLOP/s] of a device, on which the MFU is based; the machine's own rate unless
+            given.
+        name: what it is called in tables.
+
+    Raises:
+        ValueError: a number that cannot be.
+    """
+
+    machine: Machine | Fit[Any]
+    devices: int | Iterable[int]
+    memory: float
+    price: float | None = None
+    power: float | None = None
+    peak_rate: float | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible numbers."""
+        for name, unit in {"memory": "B", "power": "W", "peak_rate": "FLOP/s"}.items():
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is {value} {unit}; it must be above 0")
+        if self.price is not None and not self.price >= 0:
+            raise ValueError(f"price is {self.price} USD/s; it must be 0 or more")
+        if not isinstance(self.model, Machine):
+            raise TypeError(
+                f"a plan needs a Machine or a fit of one, not {type(self.model).__name__}; "
+                "calibrate on rows of kind train_step, or write so.Machine(rate=…, …)"
+            )
+        if isinstance(self.machine, Fit) and self.machine.failure:
+            raise ValueError(f"the fit failed, so nothing is planned on it: {self.machine.failure}")
+        self.counts()
+
+    @property
+    def model(self) -> Machine:
+        """The machine itself."""
+        return self.machine.model if isinstance(self.machine, Fit) else self.machine
+
+    @property
+    def node_size(self) -> int:
+        """Devices of a node."""
+        return int(self.model.node_size)
+
+    @property
+    def peak(self) -> float:
+        """What the MFU is a share of [FLOP/s]."""
+        return float(self.model.rate) if self.peak_rate is None else self.peak_rate
+
+    def counts(self) -> np.ndarray:
+        """Every number of devices that can be had, ascending.
+
+        Up to a limit these are the parts of a node, and whole nodes.
+
+        Raises:
+            ValueError: none, or a number that is not a whole one above 0.
+        """
+        node = self.node_size
+        if isinstance(self.devices, (int, np.integer)):
+            if self.devices < 1:
+                raise ValueError(f"devices is {self.devices}; give 1 or more")
+            parts = [n for n in range(1, node) if node % n == 0 and n <= self.devices]
+            return np.array(parts + list(range(node, int(self.devices) + 1, node)))
+        counts = np.asarray(list(self.devices))
+        if not len(counts):
+            raise ValueError("devices is empty; give the most there are, or every number of them")
+        if np.any(counts < 1) or np.any(counts % 1 != 0):
+            wrong = counts[(counts < 1) | (counts % 1 != 0)][0]
+            raise ValueError(f"devices holds {wrong}; every one must be a whole number above 0")
+        return np.unique(counts.astype(np.int64))

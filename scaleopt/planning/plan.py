@@ -1,0 +1,235 @@
+"""`plan`: the best number of devices, batch and split of a training run, and what nearly was."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+import pandas as pd
+from jax import Array
+
+from scaleopt.fitting.result import Fit
+from scaleopt.models.machine import Machine
+from scaleopt.models.memory import ZERO_STAGES, Precision
+from scaleopt.models.transformer import RECOMPUTE, Transformer
+from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.goal import Goal, Limits, Run
+from scaleopt.planning.layouts import Layouts
+from scaleopt.planning.offer import Offer
+from scaleopt.planning.search import Problem, Tiles, search
+from scaleopt.planning.searched import Searched, least
+from scaleopt.planning.wishes import batches_of, check_goal, check_model, options_of
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """What `plan` found."""
+
+    best: Configuration | None
+    """None where nothing keeps every limit; `explain` says what would have to give."""
+    searched: tuple[Searched, ...]
+
+    def __repr__(self) -> str:
+        found = f"{self.best.devices} devices, {self.best}" if self.best else "infeasible"
+        return f"Plan({found}); print(plan.explain()) for more"
+
+    @property
+    def configurations(self) -> int:
+        """How many different configurations were scored."""
+        return sum(side.found.configurations for side in self.searched)
+
+    def ranked(self, length: int = 20) -> list[Configuration]:
+        """The best layouts, each with its best options, the best first."""
+        sides = self.searched
+        values = np.concatenate([side.found.shortlist.value for side in sides])
+        places = [(s, place) for s in sides for place in range(len(s.found.shortlist.value))]
+        order = np.argsort(values, kind="stable")[:length].tolist()
+        return [
+            places[place][0].listed(places[place][1]) for place in order if values[place] < np.inf
+        ]
+
+    def table(self, length: int = 20) -> pd.DataFrame:
+        """The best layouts as a table, each with its best options, the best first.
+
+        Args:
+            length: how many rows.
+
+        Returns:
+            A row each: how it is split, its seconds, cost [USD] and memory [B].
+        """
+        return pd.DataFrame([found.row() for found in self.ranked(length)])
+
+
+def plan(
+    workload: Transformer,
+    machine: Machine | Fit[Any] | Sequence[Offer],
+    *,
+    global_batch: int | Iterable[int],
+    devices: int | Iterable[int] | None = None,
+    memory: float | None = None,
+    price: float | None = None,
+    power: float | None = None,
+    peak_rate: float | None = None,
+    objective: str = "time",
+    budget: float | None = None,
+    deadline: float | None = None,
+    min_mfu: float | None = None,
+    min_efficiency: float | None = None,
+    tokens: float | None = None,
+    steps: float | None = None,
+    critical_batch: float | None = None,
+    max_micro_batch: int | None = None,
+    recompute: Sequence[str] = RECOMPUTE,
+    sequence_parallel: Sequence[bool] = (False, True),
+    zero: Sequence[int] = ZERO_STAGES,
+    precision: Precision | None = None,
+    reserve: float = 0.1,
+    watch: Callable[[Tiles], Tiles] = iter,
+) -> Plan:
+    """The best configuration of a training run, out of every one there is.
+
+    Args:
+        workload: the transformer to train.
+        machine: a `Machine`, a fit of one, or several `Offer`s to choose from.
+        global_batch: sequences of a step; several to choose from.
+        devices: the most there are, or every number of them that can be rented; without offers.
+        memory: [B] of a device; without offers.
+        price: [USD/s] of a device; without offers.
+        power: [W] of a device; without offers.
+        peak_rate: [FLOP/s] of a device, on which the MFU is based; without offers.
+        objective: what is to be small: "time", "cost", "cost_time" (their product), "devices" or
+            "energy".
+        budget: [USD] that the run may cost.
+        deadline: [s] that it may take.
+        min_mfu: least model FLOP utilization.
+        min_efficiency: least share of the samples per device and second of the most efficient
+            configuration.
+        tokens: that the run takes; with `critical_batch`, what it takes at small batches.
+        steps: of the run, instead of `tokens`; a single step where neither is given.
+        critical_batch: sequences at which a run takes twice the tokens.
+        max_micro_batch: the most sequences that pass together.
+        recompute: which recomputations to try.
+        sequence_parallel: whether to try it, or not, or both.
+        zero: which ZeRO stages to try.
+        precision: bytes of the numbers.
+        reserve: share of the memory that is left to the allocator, collectives and the process.
+        watch: what the tiles of the search pass on their way, such as a progress bar.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ValueError: a number or a name that cannot be.
+
+    >>> machine = Machine(rate=250e12, bandwidth=1.5e12, alpha=8e-6, beta=1 / 200e9)
+    >>> gpt = Transformer(hidden=2048, layers=24, heads=16, seq_len=1024, vocab=51200)
+    >>> found = plan(gpt, machine, devices=64, memory=80e9, global_batch=256)
+    >>> found.best.devices, found.best.split.tensor, found.best.zero
+    (64, 1, 0)
+
+    Source: the models of `Machine` and `training_memory`, over every layout of `Layouts`.
+    """
+    check_model(workload)
+    offers = _offers(machine, devices, memory, price, power, peak_rate)
+    batches = batches_of(global_batch)
+    limits = Limits(
+        **{
+            name: value
+            for name, value in {
+                "budget": budget,
+                "deadline": deadline,
+                "min_mfu": min_mfu,
+                "min_efficiency": min_efficiency,
+            }.items()
+            if value is not None
+        }
+    )
+    samples = None if tokens is None else tokens / float(workload.seq_len)
+    run = Run(samples, steps, np.inf if critical_batch is None else critical_batch)
+    check_goal(objective, run, limits, offers, batches, reserve)
+    flops = model_flops(workload)
+    options = options_of(recompute, sequence_parallel, zero)
+    sides = []
+    for offer in offers:
+        layouts = Layouts(workload, offer.counts(), batches, offer.node_size, max_micro_batch)
+        goal = Goal(
+            objective=objective,
+            run=run,
+            limits=limits,
+            price=offer.price or 0.0,
+            power=offer.power or 0.0,
+            peak_rate=offer.peak,
+            flops=flops,
+        )
+        problem = Problem.of(workload, offer.model, precision or Precision(), options)
+        sides.append((offer, goal, problem, layouts))
+
+    def searched(offer: Offer, goal: Goal, problem: Problem, layouts: Layouts) -> Searched:
+        room = (1 - reserve) * offer.memory
+        found = search(problem, layouts, options, room, goal.slowest, goal.within, watch=watch)
+        return Searched(offer, goal, problem, layouts, options, room, found)
+
+    done = [searched(*side) for side in sides]
+    if limits.min_efficiency > 0:
+        # What is most efficient is known only now, and the floor is a share of it.
+        fewest, _, _ = least([side.values(_device_seconds(side), side.found.fits) for side in done])
+        done = [
+            searched(
+                side.offer, replace(side.goal, device_seconds=fewest), side.problem, side.layouts
+            )
+            for side in done
+        ]
+    return Plan(_best(done), tuple(done))
+
+
+def model_flops(model: Transformer) -> float:
+    """FLOP of one sequence, forward and backward, nothing counted twice."""
+    with jax.enable_x64(True):
+        numbers = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), model)
+        return float(_training_flops(numbers))
+
+
+@eqx.filter_jit
+def _training_flops(model: Transformer) -> Array:
+    return 3 * model.forward().total
+
+
+def _best(sides: Sequence[Searched]) -> Configuration | None:
+    values = [side.values(side.goal.within, side.found.fits) for side in sides]
+    value, which, cell = least(values)
+    return sides[which].fastest_fit(cell) if value < np.inf else None
+
+
+def _device_seconds(side: Searched) -> Any:
+    return lambda seconds, devices, batch: devices * side.goal.time(seconds, devices, batch)
+
+
+def _offers(
+    machine: Machine | Fit[Any] | Sequence[Offer],
+    devices: int | Iterable[int] | None,
+    memory: float | None,
+    price: float | None,
+    power: float | None,
+    peak_rate: float | None,
+) -> list[Offer]:
+    """The offers, or the one that the arguments describe."""
+    given = {
+        "devices": devices,
+        "memory": memory,
+        "price": price,
+        "power": power,
+        "peak_rate": peak_rate,
+    }
+    if isinstance(machine, Sequence):
+        twice = [name for name, value in given.items() if value is not None]
+        if twice:
+            raise ValueError(f"{', '.join(twice)}: each offer has its own; give it there")
+        if not machine or not all(isinstance(offer, Offer) for offer in machine):
+            raise ValueError("the list of offers is empty or holds other things; give so.Offer(…)")
+        return list(machine)
+    for name in ("devices", "memory"):
+        if given[name] is None:
+            raise ValueError(f"{name} is needed beside a machine; give it, or a list of offers")
+    return [Offer(machine, **given)]  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,116 @@
+"""What a user may ask of a plan: refused with a sentence where it cannot be."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from scaleopt.models.memory import ZERO_STAGES
+from scaleopt.models.transformer import RECOMPUTE, Transformer
+from scaleopt.planning.goal import OBJECTIVES, Limits, Run
+from scaleopt.planning.offer import Offer
+from scaleopt.planning.search import Options
+
+_WHOLE = ("hidden", "layers", "heads", "kv_heads", "seq_len", "vocab")
+
+
+def check_model(model: Transformer) -> None:
+    """Refuse what is no transformer of plain whole numbers."""
+    if not isinstance(model, Transformer):
+        raise TypeError(f"a plan is made for a Transformer, not for a {type(model).__name__}")
+    for name in _WHOLE:
+        value = np.asarray(getattr(model, name))
+        if value.ndim:
+            raise ValueError(f"{name} has {value.size} values; a plan is made for one model")
+        if value % 1 != 0:
+            raise ValueError(f"{name} is {value}; it must be a whole number")
+
+
+def batches_of(global_batch: int | Iterable[int]) -> np.ndarray:
+    """The global batches as an array.
+
+    Raises:
+        ValueError: none, or one that is no whole number above 0.
+    """
+    single = isinstance(global_batch, (int, float, np.number))
+    batches = np.asarray([global_batch] if single else list(global_batch))
+    if not len(batches):
+        raise ValueError("global_batch is empty; give the sequences of a step, or several of them")
+    wrong = (batches < 1) | (batches % 1 != 0)
+    if wrong.any():
+        raise ValueError(
+            f"global_batch is {batches[wrong][0]}; it counts sequences, so it must be a whole "
+            "number above 0"
+        )
+    return np.unique(batches.astype(np.int64))
+
+
+def options_of(
+    recompute: Sequence[str], sequence_parallel: Sequence[bool], zero: Sequence[int]
+) -> Options:
+    """The options to try, in an order that does not depend on how they are given.
+
+    Raises:
+        ValueError: none, or one that is not known.
+    """
+    given = {"recompute": recompute, "sequence_parallel": sequence_parallel, "zero": zero}
+    known = {"recompute": RECOMPUTE, "sequence_parallel": (False, True), "zero": ZERO_STAGES}
+    for name, choices in given.items():
+        if isinstance(choices, (str, int)) or not len(choices):
+            raise ValueError(f"{name}={choices!r}: give those to try, such as {known[name]}")
+        wrong = [choice for choice in choices if choice not in known[name]]
+        if wrong:
+            raise ValueError(f"{name} holds {wrong[0]!r}; known are {known[name]}")
+    ordered = [[c for c in known[name] if c in choices] for name, choices in given.items()]
+    return Options(*map(tuple, ordered))
+
+
+def check_goal(
+    objective: str,
+    run: Run,
+    limits: Limits,
+    offers: Sequence[Offer],
+    batches: np.ndarray,
+    reserve: float,
+) -> None:
+    """Refuse an objective or a limit that cannot be, or that lacks what it is counted from."""
+    if objective not in OBJECTIVES:
+        raise ValueError(
+            f"objective={objective!r} is not known; use one of {', '.join(OBJECTIVES)}"
+        )
+    units = {"budget": "USD", "deadline": "s"}
+    for name, unit in units.items():
+        if not getattr(limits, name) > 0:
+            raise ValueError(f"{name} is {getattr(limits, name)} {unit}; it must be above 0")
+    for name in ("min_mfu", "min_efficiency"):
+        if not 0 <= getattr(limits, name) <= 1:
+            raise ValueError(f"{name} is {getattr(limits, name)}; it is a share between 0 and 1")
+    if not 0 <= reserve < 1:
+        raise ValueError(f"reserve is {reserve}; it is a share of the memory, from 0 to below 1")
+    for offer in offers:
+        which = f" of {offer.name}" if offer.name else ""
+        if offer.price is None and (objective in ("cost", "cost_time") or limits.budget < math.inf):
+            raise ValueError(
+                f"the price{which} is needed for a cost; give price=… in USD/s a device"
+            )
+        if offer.power is None and objective == "energy":
+            raise ValueError(
+                f"the power{which} is needed for an energy; give power=… in W a device"
+            )
+    for name in ("samples", "steps"):
+        value = getattr(run, name)
+        if value is not None and not 0 < value < math.inf:
+            raise ValueError(
+                f"{name.replace('samples', 'tokens')} of the run: {value}; give above 0"
+            )
+    if run.samples is not None and run.steps is not None:
+        raise ValueError("tokens and steps both say how long the run is; give one of them")
+    if not run.critical_batch > 0:
+        raise ValueError(f"critical_batch is {run.critical_batch}; it must be above 0")
+    if run.critical_batch < math.inf and run.samples is None:
+        raise ValueError("critical_batch tells how many tokens a run takes; give tokens=… too")
+    if len(batches) > 1 and run.samples is None:
+        raise ValueError(
+            f"{len(batches)} global batches can be compared by the run they make only; "
+            "give tokens=…, or one global_batch"
+        )

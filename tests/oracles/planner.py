@@ -1,0 +1,96 @@
+"""The best plan by brute force: every split in plain loops, limits and objective written out."""
+
+import math
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from scaleopt.models.memory import training_memory
+from scaleopt.models.parallelism import Parallelism
+
+RECOMPUTE = (0, 1, 2)
+_WIDTH = 4096
+"""Splits that are evaluated together, so that few programs are compiled."""
+
+
+def splits(model, devices, batches, node):
+    """(d, t, p, b, m, v, recompute, sequence parallel, ZeRO stage) of every feasible split."""
+    found = []
+    most, layers = max(devices), model.layers
+    for t, p in product(range(1, most + 1), range(1, layers + 1)):
+        if model.heads % t or model.kv_heads % t or model.seq_len % t or layers % p:
+            continue
+        if node % t and t % node:
+            continue
+        for d in range(1, most // (t * p) + 1):
+            if d * t * p not in devices:
+                continue
+            for batch in batches:
+                for b in range(1, batch // d + 1):
+                    if batch % (d * b):
+                        continue
+                    m = batch // (d * b)
+                    for v in range(1, layers // p + 1):
+                        if (layers // p) % v or (v > 1 and (p == 1 or m % p)):
+                            continue
+                        along = (0, 1) if t > 1 else (0,)
+                        stages = (0, 1, 2, 3) if d > 1 else (0,)
+                        found += [
+                            (d, t, p, b, m, v, *option)
+                            for option in product(RECOMPUTE, along, stages)
+                        ]
+    return np.array(found, float)
+
+
+@jax.jit
+def _evaluated(machine, model, columns):
+    d, t, p, b, m, v, recompute, along, zero = columns
+    split = Parallelism(
+        data=d,
+        tensor=t,
+        pipeline=p,
+        micro_batch=b,
+        accumulation=m,
+        interleave=v,
+        recompute=recompute,
+        sequence_parallel=along,
+    )
+    once = machine.terms(model, split).data
+    volume = jnp.where(zero == 3, 1.5 * m, jnp.where(zero == 2, (m + 1) / 2, 1.0))
+    seconds = machine(model, split) + (volume - 1) * once
+    return seconds, training_memory(model, split, zero=zero).total
+
+
+def evaluated(machine, model, found):
+    """Seconds and bytes of each split."""
+    numbers = jax.tree.map(lambda leaf: np.asarray(leaf, float), (machine, model))
+    padded = np.concatenate([found, np.repeat(found[:1], -len(found) % _WIDTH, axis=0)])
+    with jax.enable_x64(True):
+        parts = [
+            [np.asarray(part) for part in _evaluated(*numbers, padded[i : i + _WIDTH].T)]
+            for i in range(0, len(padded), _WIDTH)
+        ]
+    seconds, held = (np.concatenate(part)[: len(found)] for part in zip(*parts, strict=True))
+    return seconds, held
+
+
+def best(machine, model, devices, batches, *, node, memory, price, objective, **limits):
+    """The least value of the objective, infinite where nothing keeps the limits."""
+    found = splits(model, devices, batches, node)
+    if not len(found):
+        return math.inf, 0
+    seconds, held = evaluated(machine, model, found)
+    samples, critical = limits["samples"], limits["critical_batch"]
+    least = math.inf
+    for row, step, bytes_ in zip(found.tolist(), seconds.tolist(), held.tolist(), strict=True):
+        d, t, p, b, m = row[:5]
+        count, batch = d * t * p, d * b * m
+        time = step * (samples / batch + samples / critical)
+        cost = price * count * time
+        if bytes_ > memory or time > limits["deadline"] or cost > limits["budget"]:
+            continue
+        value = {"time": time, "cost": cost, "cost_time": cost * time, "devices": count}[objective]
+        least = min(least, value)
+    return least, len(found)
