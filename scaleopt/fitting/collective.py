@@ -1,172 +1,50 @@
 """From timed collectives of one machine to a link that predicts them, with honest bands.
 
-Each collective (and type, where the table has several) is fitted with protocols of its own. How
-many protocols there are is what predicts held-out rows best: every N left out in turn, or sizes
-where there is one N. Those held-out misses are also the bands, so they include what the model is
-wrong about; beyond the measured N they widen by what one more doubling has cost.
+Each collective (and type, where the table has several) is fitted with protocols of its own, and
+what its link misses by size and N is kept as a habit of the library. How many protocols there are
+is what predicts held-out rows best: every fifth size left out in turn, and the largest N. Those
+held-out misses are also the bands, so they include what the model is wrong about; beyond the
+measured N they widen by what one more doubling has cost.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+
+from scaleopt.fitting.collective_habits import Habits, learnt, most_likely, places_in, recalled
+from scaleopt.fitting.collective_result import (
+    CollectiveFit,
+    CollectiveGroup,
+    log_prediction,
+    DEGREES,
+)
+from scaleopt.fitting.collective_rows import (
+    FEWEST_CELLS,
+    PASSES,
+    Cells,
+    Fold,
+    cells_of,
+    folds_of,
+    thinned,
+)
+from scaleopt.fitting.collective_search import PIECES, Prior, link_of, padded, prior, search, SHAPES
+from scaleopt.fitting.fit import check_rows
+from scaleopt.fitting.result import plain
 from scipy import special
 
-from scaleopt.fitting.collective_search import (
-    PIECES,
-    Lanes,
-    link_of,
-    log_time,
-    search,
-    starts,
-)
-from scaleopt.fitting.fit import check_rows
-from scaleopt.fitting.result import Prediction, check_level, plain
-from scaleopt.models.envelope import LinkEnvelope
-from scaleopt.units import format_si
-
-PASSES = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
-"""How often the array goes around."""
-_FEWEST_ROWS = 5
-_SIZE_FOLDS = 5
-_PAD = 64
+_MOST_FOLDS = 7
 _DOUBLING = 0.2
 """How far a prediction one doubling beyond the rows is off, where the rows do not tell."""
 _DOUBLING_WEIGHT = 2.0
-_DEGREES = 5.0
-
-
-@dataclass(frozen=True)
-class CollectiveGroup:
-    """One collective of one type."""
-
-    op: str
-    dtype: str
-    link: LinkEnvelope
-    pieces: int
-    u: np.ndarray
-    rows: int
-    largest: float
-    """The largest N fitted."""
-    error: float
-    """Mean |predicted / measured − 1| of the rows fitted."""
-    held_out: dict[int, float]
-    """For each number of protocols, the mean |log| miss of held-out rows."""
-    scatter: float
-    """Standard deviation, as a log, of rows at sizes that were not fitted."""
-    doubling: float
-    """The same of what each doubling of N beyond the rows adds."""
-
-
-@dataclass(frozen=True, repr=False)
-class CollectiveFit:
-    """Fitted collectives of one machine; made by `fit_collective`."""
-
-    groups: tuple[CollectiveGroup, ...]
-    notes: tuple[str, ...]
-    failure: str | None
-
-    def __repr__(self) -> str:
-        return f"CollectiveFit({len(self.groups)} collectives); print(fit.summary()) for more"
-
-    @property
-    def model(self) -> dict[str, LinkEnvelope]:
-        """The link of each collective."""
-        return {" ".join(filter(None, (g.op, g.dtype))): g.link for g in self.groups}
-
-    def predict(
-        self, table: pd.DataFrame | None = None, *, level: float = 0.9, **columns: Any
-    ) -> Prediction:
-        """Seconds of collectives still to be measured.
-
-        Args:
-            table: rows with `devices` and `size_bytes` [B], and `op`, `dtype` and `nodes` where the
-                fitted table had several; or leave it out and give columns.
-            level: the share of measurements within the range.
-            columns: devices, size [B], op, dtype, nodes.
-
-        Raises:
-            ValueError: a column that is lacking or not known, or a collective that was not fitted.
-
-        Returns:
-            The time and its range.
-        """
-        check_level(level)
-        if table is None:
-            unknown = set(columns) - {"devices", "size", "op", "dtype", "nodes"}
-            if unknown or not {"devices", "size"} <= set(columns):
-                raise ValueError(
-                    "predict takes devices and size, and op, dtype and nodes where there are "
-                    f"several; it was given {sorted(columns)}"
-                )
-            shape = np.broadcast_shapes(*(np.shape(value) for value in columns.values()))
-            flat = {name: np.broadcast_to(value, shape).ravel() for name, value in columns.items()}
-            table = pd.DataFrame(flat).rename(columns={"size": "size_bytes"})
-        else:
-            shape = (len(table),)
-        lacking = {"devices", "size_bytes"} - set(table)
-        if lacking:
-            raise ValueError(f"the rows lack {sorted(lacking)}; add the columns")
-        time, reach = np.full(len(table), np.nan), np.full(len(table), np.inf)
-        if not self.failure:
-            chosen = self._group_of(table)
-            for place, group in enumerate(self.groups):
-                mask = chosen == place
-                if mask.any():
-                    time[mask], reach[mask] = _predicted(group, table[mask], level)
-        with np.errstate(over="ignore", invalid="ignore"):
-            low = np.nan_to_num(time * np.exp(-reach), nan=0.0)
-            high = np.where(np.isnan(time), np.inf, time * np.exp(reach))
-        return Prediction(*(each.reshape(shape) for each in (time, low, high)))
-
-    def summary(self) -> str:
-        """What was chosen for each collective and how well it predicts, as plain text."""
-        if self.failure:
-            return f"the fit failed: {self.failure}"
-        lines = []
-        for group in self.groups:
-            link = group.link
-            name = " ".join(filter(None, (group.op, group.dtype)))
-            tried = ", ".join(f"{100 * v:.3g} % with {k}" for k, v in group.held_out.items())
-            lines.append(
-                f"{name}: {group.rows} rows, {group.pieces} protocols, mean error "
-                f"{100 * group.error:.2g} %; held-out rows missed by {tried}"
-            )
-            lines.append(f"  launch {format_si(float(link.launch), 's')}")
-            for alpha, beta, a, b in zip(
-                *map(np.atleast_1d, (link.alpha, link.beta, link.alpha_growth, link.beta_growth)),
-                strict=True,
-            ):
-                lines.append(
-                    f"  α {format_si(float(alpha), 's')} ∝ N^{np.log2(a):.2f}, "
-                    f"1/β {format_si(float(1 / beta), 'B/s')} ∝ N^{-np.log2(b):.2f}"
-                )
-        return "\n".join([*lines, *self.notes])
-
-    def _group_of(self, table: pd.DataFrame) -> np.ndarray:
-        """Which group each row belongs to."""
-        chosen = np.full(len(table), -1)
-        for place, group in enumerate(self.groups):
-            mask = np.ones(len(table), bool)
-            for column, own in (("op", group.op), ("dtype", group.dtype)):
-                if column in table:
-                    mask &= table[column].fillna("").astype(str).to_numpy() == own
-            if (chosen[mask] >= 0).any():
-                raise ValueError("several collectives were fitted; say op and dtype of each row")
-            chosen[mask] = place
-        if (chosen < 0).any():
-            raise ValueError(f"a row is of none of the fitted collectives {list(self.model)}")
-        return chosen
+_INFLATION_WEIGHT = 1.0
 
 
 def fit_collective(table: pd.DataFrame) -> CollectiveFit:
     """Fit the collectives of one machine, each with as many protocols as the rows support.
 
     Minimises Huber's loss of log measured − log predicted of a `LinkEnvelope`, with weak log-normal
-    priors on how its messages (∝ N^0.7) and β (constant) grow with N.
+    priors on how its messages (∝ N^0.8) and β (constant) grow with N.
 
     Args:
         table: rows with `op`, `devices`, `size_bytes` [B] of the full array and `time_s` [s];
@@ -203,136 +81,115 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
     rows["dtype"] = rows["dtype"].fillna("").astype(str) if "dtype" in rows else ""
     notes = [f"{(~used).sum()} rows of another kind, of size 0 or of one device are not used."]
     notes = notes if (~used).any() else []
-    parts = {(str(o), str(d)): part for (o, d), part in rows.groupby(["op", "dtype"], sort=False)}
-    few = [
-        f"{o} {d}".strip()
-        for (o, d), part in parts.items()
-        if _cells(part) < _FEWEST_ROWS or part["size_bytes"].nunique() < 3
-    ]
-    if few or not parts:
-        failure = (
-            f"{', '.join(few) or 'the table'} has too few rows to tell a latency from a bandwidth; "
-            f"measure at least {_FEWEST_ROWS} cells of N and size, with 3 sizes or more"
-        )
-        return CollectiveFit((), tuple(notes), failure)
-    for (op, dtype), part in parts.items():
-        if len(part["devices"].unique()) < 2:
+    groups = []
+    for (op, dtype), part in rows.groupby(["op", "dtype"], sort=False):
+        name = f"{op} {dtype}".strip()
+        cells = cells_of(part, str(op))
+        if len(cells.size) < FEWEST_CELLS or len(np.unique(cells.size)) < 3:
             notes.append(
-                f"{op} {dtype}".strip() + f" has one N ({part['devices'].iloc[0]:g}): how it grows "
-                "with N is the prior's, not the rows'. Time it at another N."
+                f"{name} has too few rows to tell a latency from a bandwidth; measure at least "
+                f"{FEWEST_CELLS} cells of N and size, with 3 sizes or more"
             )
-    return CollectiveFit(
-        tuple(_fitted(op, dtype, part) for (op, dtype), part in parts.items()), tuple(notes), None
-    )
+            continue
+        if len(np.unique(cells.devices)) < 2:
+            notes.append(
+                f"{name} has one N ({cells.devices[0]:g}): how it grows with N is the prior's, "
+                "not the rows'. Time it at another N."
+            )
+        groups.append(_fitted(str(op), str(dtype), part, cells))
+    failure = None if groups else "; ".join(notes)
+    return CollectiveFit(tuple(groups), tuple(notes), failure)
 
 
-def _cells(part: pd.DataFrame) -> int:
-    return len(part[["devices", "size_bytes"]].drop_duplicates())
-
-
-def _lanes(part: pd.DataFrame, op: str) -> Lanes:
-    """The rows of a group as arrays."""
-    devices = part["devices"].to_numpy(float)
-    size = part["size_bytes"].to_numpy(float)
-    nodes = part["nodes"].to_numpy(float) if "nodes" in part else np.ones(len(part))
-    time = part["time_s"].to_numpy(float) if "time_s" in part else np.ones(len(part))
-    return Lanes(
-        devices,
-        nodes,
-        size / devices if op == "all_to_all" else size,
-        np.full(len(part), PASSES[op]),
-        np.log(time),
-        np.ones(len(part)),
-    )
-
-
-def _fitted(op: str, dtype: str, part: pd.DataFrame) -> CollectiveGroup:
-    """Fit one group with every number of protocols, all rows and every fold of them."""
-    rows = _lanes(part, op)
-    folds, beyond = _folds(rows)
-    count = len(part)
-    padding = -count % _PAD
-    padded = Lanes(*(np.pad(np.asarray(each), (0, padding), mode="edge") for each in rows))
-    weights, begun, width = [], [], []
-    for pieces in range(1, PIECES + 1):
-        for left_out in [np.zeros(count, bool), *folds]:
-            weight = np.pad((~left_out).astype(float), (0, padding))
-            start, pull = starts(padded._replace(weight=weight), pieces)
-            weights.append(weight)
-            begun.append(start)
-            width.append(pull)
-    lanes = len(weights)
-    spread = Lanes(*(np.broadcast_to(each, (lanes, count + padding)) for each in padded))
-    with jax.enable_x64(True):
-        arrays = Lanes(*map(jnp.asarray, spread._replace(weight=np.array(weights))))
-        found = search(arrays, jnp.asarray(np.array(begun)), jnp.asarray(np.array(width)))
-    miss = np.asarray(rows.log_time) - np.asarray(found.log_predicted)[:, :count]
-    miss = miss.reshape(PIECES, 1 + len(folds), count)
-    held = {
-        pieces: float(
-            np.mean([np.mean(np.abs(miss[pieces - 1, 1 + f][m])) for f, m in enumerate(folds)])
+def _fitted(op: str, dtype: str, part: pd.DataFrame, cells: Cells) -> CollectiveGroup:
+    """Fit one group with every number of protocols, all cells and every fold of them."""
+    cells = thinned(cells, SHAPES[-1])
+    folds = folds_of(cells)
+    everything = np.zeros(len(cells.size), bool)
+    left_out = [everything, *(fold.left_out for fold in folds)]
+    # Lanes that no fold needs repeat the first, so that every group has one shape.
+    left_out += [everything] * (1 + _MOST_FOLDS - len(left_out))
+    lanes = [(pieces, mask) for pieces in range(1, PIECES + 1) for mask in left_out]
+    priors = [
+        prior(
+            Cells(*(each[~mask] for each in cells)), pieces, levels=1 + int(cells.nodes.max() > 1)
         )
-        for pieces in range(1, PIECES + 1)
+        for pieces, mask in lanes
+    ]
+    filled = padded(cells)
+    weight = np.zeros((len(lanes), len(filled.size)))
+    weight[:, : len(cells.size)] = [~mask for _, mask in lanes]
+    u = search(filled, weight, Prior(*map(np.array, zip(*priors, strict=True))))
+    miss = cells.log_time - log_prediction(u, cells)
+    u = u.reshape(PIECES, 1 + _MOST_FOLDS, -1)
+    miss = miss.reshape(PIECES, 1 + _MOST_FOLDS, -1)
+    places = places_in(cells)
+    tried = {pieces: _held_out(places, each, folds) for pieces, each in enumerate(miss, start=1)}
+    held = {
+        pieces: float(np.mean([np.mean(np.abs(m)) for m, _ in each]))
+        for pieces, (_, each) in tried.items()
     }
     pieces = min(held, key=held.__getitem__)
-    best = miss[pieces - 1]
-    u = np.asarray(found.u).reshape(PIECES, 1 + len(folds), -1)[pieces - 1, 0]
-    inside = np.concatenate(
-        [best[1 + f][m] for f, m in enumerate(folds) if not beyond[f]] or [best[0]]
-    )
-    scatter = max(_deviation(inside), _deviation(best[0]), 1e-3)
+    habits, misses = tried[pieces]
+    inside = [m / d for (m, d), fold in zip(misses, folds, strict=True) if not fold.doublings]
+    inflation = _deviation(np.concatenate(inside)) if inside else 1.0
     steps = [
-        np.sqrt(max(_deviation(best[1 + f][m]) ** 2 - scatter**2, 0.0)) / beyond[f]
-        for f, m in enumerate(folds)
-        if beyond[f]
+        np.sqrt(max(_deviation(m) ** 2 - np.mean(d**2), 0.0)) / fold.doublings
+        for (m, d), fold in zip(misses, folds, strict=True)
+        if fold.doublings
     ]
     seen = float(np.sum(np.square(steps)))
     doubling = np.sqrt((seen + _DOUBLING_WEIGHT * _DOUBLING**2) / (len(steps) + _DOUBLING_WEIGHT))
-    with jax.enable_x64(True):
-        used = jnp.asarray(u[: 2 + (len(u) - 2) // PIECES * pieces])
-        link = plain(jax.tree.map(np.asarray, link_of(used, pieces)))
-    return CollectiveGroup(
-        op,
-        dtype,
-        link,
-        pieces,
-        u,
-        count,
-        float(np.max(rows.devices)),
-        float(np.mean(np.abs(np.expm1(-best[0])))),
-        held,
-        scatter,
-        float(doubling),
+    best = u[pieces - 1, 0]
+    link = plain(link_of(np.exp(best), pieces))
+    per_node = float(np.max(cells.devices / cells.nodes)) if cells.nodes.max() > 1 else np.inf
+    group = CollectiveGroup(
+        op=op,
+        dtype=dtype,
+        link=link,
+        pieces=pieces,
+        u=best,
+        habits=habits,
+        rows=len(part),
+        error=np.nan,
+        held_out=held,
+        inflation=max(inflation, 0.5),
+        repeats=_repeats(part),
+        doubling=float(doubling),
+        fewest=float(cells.devices.min()),
+        most=float(cells.devices.max()),
+        per_node=per_node,
     )
+    predicted, _ = group.log_prediction(part)
+    return replace(group, error=float(np.mean(np.abs(np.exp(predicted) / part["time_s"] - 1))))
 
 
-def _folds(rows: Lanes) -> tuple[list[np.ndarray], list[float]]:
-    """Which rows each fold leaves out, and how many doublings of N it predicts beyond the rest."""
-    sizes = np.unique(rows.size, return_inverse=True)[1]
-    folds = [sizes % _SIZE_FOLDS == fold for fold in range(_SIZE_FOLDS)]
-    folds = [left_out for left_out in folds if left_out.any() and not left_out.all()]
-    beyond = [0.0] * len(folds)
-    largest = np.unique(rows.devices)[::-1]
-    for below in largest[1:3]:
-        kept = np.asarray(rows.devices) <= below
-        if kept.sum() >= _FEWEST_ROWS:
-            folds.append(~kept)
-            beyond.append(float(np.log2(largest[0] / below)))
-    return folds, beyond
+def _repeats(rows: pd.DataFrame) -> float:
+    """The standard deviation, as a log, of repeats of one cell; 0 where there are none."""
+    cells = rows.assign(log_time=np.log(rows["time_s"])).groupby(
+        [name for name in ("devices", "nodes", "size_bytes") if name in rows]
+    )["log_time"]
+    count = cells.transform("size").to_numpy()
+    away = (cells.transform("median") - np.log(rows["time_s"])).to_numpy()
+    repeated = count > 1
+    if not repeated.any():
+        return 0.0
+    return _deviation(away[repeated] * np.sqrt(count[repeated] / (count[repeated] - 1)))
+
+
+def _held_out(
+    places: np.ndarray, miss: np.ndarray, folds: list[Fold]
+) -> tuple[Habits, list[tuple[np.ndarray, np.ndarray]]]:
+    """The habits of all cells, and of each fold's cells the miss and what was expected of it."""
+    kernel = most_likely(places, miss[0])
+    missed = []
+    for fold, each in zip(folds, miss[1:], strict=False):
+        out = fold.left_out
+        habit, deviation = recalled(learnt(kernel, places[~out], each[~out]), places[out])
+        missed.append((each[out] - habit, deviation))
+    return learnt(kernel, places, miss[0]), missed
 
 
 def _deviation(miss: np.ndarray) -> float:
     """The standard deviation that 90 % of the misses say."""
-    return float(np.quantile(np.abs(miss), 0.9) / special.stdtrit(_DEGREES, 0.95))
-
-
-def _predicted(
-    group: CollectiveGroup, table: pd.DataFrame, level: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds of the rows of a group, and the |log| reach of their range."""
-    rows = _lanes(table.drop(columns="time_s", errors="ignore"), group.op)
-    with jax.enable_x64(True):
-        predicted = np.asarray(log_time(jnp.asarray(group.u), Lanes(*map(jnp.asarray, rows))))
-    further = np.maximum(np.log2(np.asarray(rows.devices) / group.largest), 0.0)
-    deviation = np.hypot(group.scatter, group.doubling * further)
-    return np.exp(predicted), special.stdtrit(_DEGREES, 0.5 + level / 2) * deviation
+    return float(np.quantile(np.abs(miss), 0.9) / special.stdtrit(DEGREES, 0.95))

@@ -19,12 +19,15 @@ class LinkEnvelope(eqx.Module):
 
     T = launch + (Σ_i T_i^−s)^(−1/s)
 
-    T_i = t(L; α, β, a, b) + t(n; α', β', a', b'),  L = N / n devices in each of n nodes,
+    T_i = (A_i^q + B_i^q)^(1/q)
 
-    t(N; α, β, a, b) = p ((N − 1)/N) [2 a^log₂(N/2) α + b^log₂(N/2) β M]
+    A_i = p [2 f(L) a^log₂(L/2) α + 2 f(n) a'^log₂(n/2) α'],   f(N) = (N − 1)/N,
 
-    With a = 2 and b = 1 it is the ring, p (N − 1) α + p ((N − 1)/N) β M; a < 2 is on the way to a
-    tree; b > 1 says that bandwidth falls as devices are added. α and β are those of two devices.
+    B_i = p [f(L) b^log₂(L/2) β + f(n) b'^log₂(n/2) β'] M,     L = N / n devices in each of n nodes
+
+    With a = 2, b = 1 and q = 1 it is the ring, p (N − 1) α + p ((N − 1)/N) β M; a < 2 is on the way
+    to a tree; b > 1 says that bandwidth falls as devices are added; q > 1 hides bytes behind the
+    messages of other segments, so that the later of both counts. α and β are those of two devices.
 
     >>> link = LinkEnvelope(launch=5e-6, alpha=1e-6, beta=1e-11)
     >>> f"{link(devices=8, size=1e6):.3g}"
@@ -54,6 +57,8 @@ class LinkEnvelope(eqx.Module):
     """(protocols,), b' where the nodes double."""
     sharpness: Ratio = 8.0
     """s, how cleanly the faster protocol is picked."""
+    overlap: Ratio = 1.0
+    """q, 1 where messages and bytes take turns; large where they go on at the same time."""
 
     def __call__(
         self, devices: Count, size: Bytes, passes: Ratio = 2.0, nodes: Count = 1.0
@@ -75,32 +80,31 @@ class LinkEnvelope(eqx.Module):
     ) -> Array:
         """(…, protocols) [s], the time by each protocol, without the launch."""
         devices, size, passes, nodes = real(devices, size, passes, nodes)
-        inside = _grown_time(
-            jnp.maximum(devices / nodes, 1.0),
-            size,
-            (self.alpha, self.alpha_growth),
-            (self.beta, self.beta_growth),
+        inside, across = jnp.maximum(devices / nodes, 1.0), nodes
+        messages = 2 * (
+            _grown(inside, self.alpha, self.alpha_growth)
+            + _grown(across, self.node_alpha, self.node_alpha_growth)
         )
-        across = _grown_time(
-            nodes,
-            size,
-            (self.node_alpha, self.node_alpha_growth),
-            (self.node_beta, self.node_beta_growth),
+        sending = size[..., None] * (
+            _grown(inside, self.beta, self.beta_growth)
+            + _grown(across, self.node_beta, self.node_beta_growth)
         )
-        return passes[..., None] * (inside + across)
+        return passes[..., None] * _overlapped(messages, sending, self.overlap)
 
 
-def _grown_time(
-    parts: Array,
-    size: Array,
-    alpha: tuple[Scalar, Scalar],
-    beta: tuple[Scalar, Scalar],
-) -> Array:
-    """(…, protocols): (N − 1)/N [2 a^log₂(N/2) α + b^log₂(N/2) β M] of one level and one pass."""
-    parts, size = parts[..., None], size[..., None]
-    doublings = jnp.log2(parts / 2)
-    (alpha_of_two, alpha_growth), (beta_of_two, beta_growth) = (
-        tuple(jnp.atleast_1d(each) for each in real(*pair)) for pair in (alpha, beta)
-    )
-    latency = 2 * alpha_growth**doublings * alpha_of_two
-    return (parts - 1) / parts * (latency + beta_growth**doublings * beta_of_two * size)
+def _grown(parts: Array, of_two: Scalar, growth: Scalar) -> Array:
+    """(…, protocols): (N − 1)/N a^log₂(N/2) α of one level."""
+    parts = parts[..., None]
+    of_two, growth = (jnp.atleast_1d(each) for each in real(of_two, growth))
+    return (parts - 1) / parts * growth ** jnp.log2(parts / 2) * of_two
+
+
+def _overlapped(first: Array, second: Array, overlap: Scalar) -> Array:
+    """(x^q + y^q)^(1/q), of times that go on partly at once."""
+    later, sooner = jnp.maximum(first, second), jnp.minimum(first, second)
+    # Relative to the later no power overflows. A time of 0 adds nothing, and no power sees it:
+    # the slope of 0^q at q < 1 is infinite.
+    both = sooner > 0
+    share = jnp.where(both, sooner / jnp.where(both, later, 1.0), 1.0)
+    grown = (1 + share**overlap) ** (1 / jnp.asarray(overlap, float))
+    return later * jnp.where(both, grown, 1.0)
