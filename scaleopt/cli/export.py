@@ -29,14 +29,16 @@ def export(
 
     stop_at_once("Stopped.")
     try:
-        made = registry.export(calibrate(read_table(table).table), format_, level)
+        measured = read_table(table)
+        context = measured.context
+        if "imported" not in context:
+            context = {"table": table.name} | context
+        made = registry.exported(calibrate(measured.table), format_, level=level, context=context)
         if out is None:
             typer.echo(made.text, nl=False)
         else:
             with out.open("x", encoding="utf-8") as file:
                 file.write(made.text)
-            if made.sidecar is not None:
-                Path(f"{out}.constants.json").write_text(made.sidecar, encoding="utf-8")
     except (ValueError, OSError) as error:
         refuse(f"{table}: {error}")
     for unsaid in made.unsaid:

@@ -1,17 +1,17 @@
-"""What a fit has to hand over: each constant with its interval and where it is from."""
+"""What a fit has to hand over: each constant with its interval, and where it is from."""
 
-import json
+import importlib.metadata
+import math
 from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from scaleopt.fitting.provenance import Provenance, provenance, rows_of
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
 
-Provenance = Literal["fitted", "assumed", "not told"]
-"""Fitted to the rows; held fixed; or fitted, and the rows do not tell it."""
 _UNITS = {"rate": "FLOP/s", "beta": "s/B", "alpha": "s", "serial_time": "s", "launch": "s"}
+_ORIGIN = ("table", "device_kind", "processor", "date")
+"""What a context says of a machine that names it; a log's own words are all given."""
 
 
 @dataclass(frozen=True)
@@ -32,69 +32,128 @@ class Constants(NamedTuple):
     named: dict[str, Constant]
     devices: int
     """The most that were measured."""
+    nodes: int | None
+    """The most hosts that were measured, where the rows say."""
     per_node: int | None
     """Devices of one host, where the rows say."""
+    dtype: str | None
+    """Of the steps and matmuls, where they say, and all the same."""
     level: float
+    origin: tuple[str, ...]
+    """What the constants were fitted to, and where the rows are from."""
+
+    def told(self, name: str) -> bool:
+        """Whether a constant can be used: told by the rows, or assumed, and above 0."""
+        return self.named[name].provenance != "not told" and self.named[name].value > 0
 
     def need(self, *names: str) -> None:
         """Refuse where the rows do not tell a constant that a format cannot do without."""
         for name in names:
-            if self.named[name].provenance == "not told" or self.named[name].value <= 0:
+            if not self.told(name):
                 raise ValueError(
                     f"{name} is not told by these rows, and this format needs it; time "
                     "all-reduces at small and large sizes, on several device counts, then export"
                 )
 
-    def comments(self, *names: str) -> list[str]:
-        """A line for each constant named, as a comment of a text format would hold it."""
-        return [f"{name}: {self._line(name)}" for name in names]
+    def comments(self, unsaid: tuple[str, ...], *names: str) -> list[str]:
+        """Origin, each constant named, and what is not expressed: the lines of a text's head."""
+        return [
+            *(f"# {it}" for it in self.origin),
+            *(f"# {name}: {self.line(name)}" for name in names),
+            *(f"# not expressed: {it}" for it in unsaid),
+        ]
 
-    def _line(self, name: str) -> str:
+    def line(self, name: str) -> str:
+        """A constant with its interval and where it is from."""
         it = self.named[name]
         if it.provenance == "not told":
             return "not told by these rows"
-        range_ = "" if it.low is None else f", {100 * self.level:g} % {it.low:.4g} … {_end(it)}"
-        return f"{it.value:.6g} {it.unit}{range_} ({it.provenance})"
+        ends = ""
+        if it.low is not None:
+            high = "∞" if it.high is None else f"{it.high:.4g}"
+            ends = f", {100 * self.level:g} % {it.low:.4g} … {high}"
+        return f"{it.value:.6g} {it.unit}{ends} ({it.provenance})"
 
-    def sidecar(self) -> str:
-        """All constants as JSON, for formats without comments."""
-        return json.dumps({name: asdict(it) for name, it in self.named.items()}, indent=2) + "\n"
+    def beside(self, unsaid: tuple[str, ...]) -> dict[str, Any]:
+        """The same for a JSON whose reader passes over keys that it does not know."""
+        return {
+            "origin": list(self.origin),
+            "level": self.level,
+            "constants": {name: asdict(it) for name, it in self.named.items()},
+            "not_expressed": list(unsaid),
+        }
 
 
 class Export(NamedTuple):
-    """A file's text, what it could not express, and the JSON to lie beside it, if any."""
+    """A file's text, and what it could not express."""
 
     text: str
     unsaid: tuple[str, ...]
-    sidecar: str | None = None
 
 
-def constants(fit: Fit[StepTime], level: float = 0.95) -> Constants:
+def constants(
+    fit: Fit[StepTime], level: float = 0.95, context: dict[str, Any] | None = None
+) -> Constants:
     """The constants of a fitted step model.
 
     Raises:
+        TypeError: a fit of another model.
         ValueError: a fit that failed.
     """
+    if not isinstance(fit.model, StepTime):
+        raise TypeError(
+            f"export takes the fit of a StepTime, and this is one of {type(fit.model).__name__}; "
+            "fit with so.calibrate"
+        )
     if fit.failure:
         raise ValueError(f"the fit failed and has no constants to export: {fit.failure}")
     low, high = fit.ranges(level)
     named = {}
-    for name in ("rate", "alpha", "beta", "serial_time", "launch", "compute_efficiency"):
+    for name, where in provenance(fit).items():
+        ends: tuple[float | None, float | None] = (None, None)
+        if where == "fitted":
+            at = fit.names.index(name)
+            ends = float(low[at]), float(high[at]) if math.isfinite(high[at]) else None
+        elif where == "not told":
+            ends = 0.0, None
         value = float(getattr(fit.model, name))
-        if name not in fit.names:
-            named[name] = Constant(value, None, None, _UNITS.get(name, "1"), "assumed")
-            continue
-        at = fit.names.index(name)
-        told = not fit.covariance.unseen[at]
-        ends = (float(low[at]), float(high[at])) if told else (0.0, float("inf"))
-        upper = ends[1] if np.isfinite(ends[1]) else None
-        where: Provenance = "fitted" if told else "not told"
-        named[name] = Constant(value, ends[0], upper, _UNITS.get(name, "1"), where)
+        named[name] = Constant(value, *ends, _UNITS.get(name, "1"), where)
     rows = fit.rows
-    per_node = None
+    nodes = per_node = None
     if "nodes" in rows and rows["nodes"].notna().any():
+        nodes = int(rows["nodes"].max())
         per_node = int((rows["devices"] / rows["nodes"]).max())
-    return Constants(fit.model, named, int(rows["devices"].max()), per_node, level)
+    computed = rows[rows["op"].isin(["step", "matmul"])] if "op" in rows else rows
+    dtypes = set(computed["dtype"].dropna()) if "dtype" in computed else set()
+    dtype = str(dtypes.pop()) if len(dtypes) == 1 else None
+    most = int(rows["devices"].max())
+    origin = (
+        f"scaleopt {importlib.metadata.version('scaleopt')}: fitted to {rows_of(fit)}",
+        *origin_of(context or {}),
+    )
+    return Constants(fit.model, named, most, nodes, per_node, dtype, level, origin)
+
+
+def origin_of(context: dict[str, Any]) -> list[str]:
+    """Where rows are from, in words: the logs they were read of, or the machine they were timed on.
+
+    >>> imported = {"file": "a.log", "format": "nccl-tests", "lines": 90, "skipped": 2}
+    >>> origin_of({"imported": imported, "nccl": "2.20.5", "notes": []})
+    ['rows from a.log (nccl-tests; 2 of 90 lines skipped); nccl 2.20.5']
+    """
+    logs = context.get("joined") or [context[key] for key in ("imported",) if key in context]
+    said = [
+        f"{it['file']} ({it['format']}; {it['skipped']} of {it['lines']} lines skipped)"
+        for it in logs
+    ]
+    words = [f"rows from {', '.join(said)}"] if said else []
+    facts = {
+        name: value
+        for name, value in context.items()
+        if isinstance(value, str) and (said or name in _ORIGIN)
+    }
+    words += [f"{name.replace('_', ' ')} {value}" for name, value in facts.items()]
+    return ["; ".join(words)] if words else []
 
 
 def compute_rate(found: Constants) -> float | None:
@@ -103,7 +162,3 @@ def compute_rate(found: Constants) -> float | None:
     if any(part.provenance == "not told" for part in parts):
         return None
     return parts[0].value * parts[1].value
-
-
-def _end(it: Constant) -> str:
-    return "∞" if it.high is None else f"{it.high:.4g}"

@@ -7,12 +7,15 @@ from scaleopt.show.export.constants import Constants, Export
 
 
 def plain(found: Constants) -> Export:
-    """Every constant with value, interval, unit and provenance."""
+    """Every constant with value, interval, unit and provenance, and what they were fitted to."""
     whole = {
-        "version": 1,
+        "version": 2,
+        "origin": list(found.origin),
         "level": found.level,
         "devices": found.devices,
+        "nodes": found.nodes,
         "devices_per_node": found.per_node,
+        "dtype": found.dtype,
         "constants": {name: asdict(it) for name, it in found.named.items()},
     }
-    return Export(json.dumps(whole, indent=2) + "\n", ())
+    return Export(json.dumps(whole, indent=2, ensure_ascii=False) + "\n", ())

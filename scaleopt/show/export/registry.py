@@ -1,6 +1,7 @@
 """The formats by name, and the one way in."""
 
 from collections.abc import Callable
+from typing import Any, Literal
 
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
@@ -14,6 +15,7 @@ from scaleopt.show.export.skypilot import skypilot
 from scaleopt.show.export.taccl import taccl
 from scaleopt.show.export.xla import xla
 
+Format = Literal["xla", "nccl", "calculon", "astra-sim", "taccl", "simai", "skypilot", "json"]
 FORMATS: dict[str, Callable[[Constants], Export]] = {
     "xla": xla,
     "nccl": nccl,
@@ -27,24 +29,62 @@ FORMATS: dict[str, Callable[[Constants], Export]] = {
 """What writes each format."""
 
 
-def export(fit: Fit[StepTime], format_: str, level: float = 0.95) -> Export:
-    """A fit as the constants of another tool.
+def export(
+    fit: Fit[StepTime],
+    format: Format,
+    *,
+    level: float = 0.95,
+    context: dict[str, Any] | None = None,
+) -> str:
+    """A fit as the constants that another tool asks for.
+
+    Each constant goes with its interval and where it is from, in comments or a key of its own
+    where the format has room; so does what the format cannot express.
 
     Args:
         fit: from `calibrate`.
-        format_: one of `FORMATS`.
-        level: of the intervals that go with the constants.
+        format: "xla" (flag of its latency estimator), "nccl" (CSV of the example tuner plug-in),
+            "calculon" (system JSON), "astra-sim" (network YAML), "taccl" (link profile), "simai"
+            (bus bandwidths), "skypilot" (a Python function), or "json" (everything, in SI).
+        level: of the intervals.
+        context: of the table that was fitted, such as `read_log` returns it, to be named as
+            origin.
 
     Returns:
-        The text, what it cannot express, and the JSON to lie beside it where it has no comments.
+        The file's text.
 
     Raises:
         ValueError: an unknown format, a fit that failed, or one that does not tell what the format
             needs.
+        TypeError: a fit of another model than StepTime.
+
+    >>> import pandas as pd
+    >>> from scaleopt.fitting.calibrate import calibrate
+    >>> rows = [(n, m, 2 * (n - 1) * (8e-6 + m / n / 25e9)) for n in (2, 4) for m in (1e3, 1e9)]
+    >>> table = pd.DataFrame(rows, columns=["devices", "size_bytes", "time_s"])
+    >>> fit = calibrate(table.assign(op="all_reduce", nodes=table["devices"]))
+    >>> text = export(fit, "xla")
+    >>> print(text.splitlines()[0])
+    # scaleopt ...: fitted to 4 all_reduce rows on 2 and 4 devices
+    >>> print(text.splitlines()[-1])
+    --xla_gpu_analytical_latency_estimator_options=nic_speed_gbps=25.625,...rtt_us=7,...
+
+    Source: each format's module names the files of its project that it was held against.
     """
+    return exported(fit, format, level=level, context=context).text
+
+
+def exported(
+    fit: Fit[StepTime],
+    format_: str,
+    *,
+    level: float = 0.95,
+    context: dict[str, Any] | None = None,
+) -> Export:
+    """The same, with what the format cannot express apart."""
     if format_ not in FORMATS:
         raise ValueError(f"format {format_!r} is not known; use one of {', '.join(FORMATS)}")
-    found = constants(fit, level)
+    found = constants(fit, level, context)
     if format_ != "json":
         found.need("beta")
     if format_ not in ("json", "xla", "simai"):

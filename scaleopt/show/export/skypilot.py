@@ -1,4 +1,4 @@
-"""A time estimator for SkyPilot's optimizer: resources in, seconds out.
+"""A time estimator for SkyPilot's optimizer: resources in, whole seconds out.
 
 Source: skypilot-org/skypilot, sky/task.py, set_time_estimator.
 """
@@ -15,7 +15,7 @@ def estimate_runtime(resources):
     if devices < 1:
         raise ValueError("these resources have no accelerators")
     reduce = 2 * (devices - 1) * {alpha!r} + 2 * (devices - 1) / devices * {beta!r} * SIZE
-    return STEPS * ({fixed!r} + FLOPS / (devices * {rate!r}) + reduce)
+    return round(STEPS * ({fixed!r} + FLOPS / (devices * {rate!r}) + reduce))
 '''
 
 
@@ -28,12 +28,22 @@ def skypilot(found: Constants) -> Export:
     rate, model = compute_rate(found), found.model
     if rate is None:
         raise ValueError("the rate is not told by these rows; time steps or matmuls, then export")
+    fixed = [name for name in ("serial_time", "launch") if found.told(name)]
     body = _FUNCTION.format(
         alpha=float(model.alpha),
         beta=float(model.beta),
         rate=float(rate),
-        fixed=float(model.serial_time + model.launch),
+        fixed=float(sum(getattr(model, name) for name in fixed)),
     )
-    unsaid = ("of one node and one kind of device: num_nodes and the accelerator are not seen",)
-    said = [*found.comments(*found.named), *(f"not expressed: {it}" for it in unsaid)]
-    return Export("\n".join(f"# {it}" for it in said) + "\n" + body, unsaid)
+    unsaid = [
+        "num_nodes and the kind of accelerator: SkyPilot shows the function neither, and it "
+        f"holds for the devices that were measured, up to {found.devices} of them",
+        "the intervals: SkyPilot takes one number of whole seconds",
+    ]
+    unsaid += [
+        f"{name}: these rows do not tell it, and 0 is taken"
+        for name in ("serial_time", "launch")
+        if found.named[name].provenance == "not told"
+    ]
+    head = found.comments(tuple(unsaid), *found.named)
+    return Export("\n".join(head) + "\n" + body, tuple(unsaid))
