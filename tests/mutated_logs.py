@@ -52,7 +52,7 @@ def trial(name, times, seed, folder):
     rng, path = random.Random(f"{name} {seed}"), Path(folder) / f"{seed}.log"
     path.write_text(text)
     whole = read_rows(path, **more)
-    originals = [key(row) for row in whole.rows]
+    originals = [key(row) for row in whole.log.gathered.rows]
     outcome, silent = Counter(), []
     for _ in range(times):
         broken = damaged(text, rng)
@@ -62,7 +62,7 @@ def trial(name, times, seed, folder):
         except MeasurementError:
             outcome["refused"] += 1
             continue
-        rows = Counter(map(key, found.rows))
+        rows = Counter(map(key, found.log.gathered.rows))
         said = found.log.skipped_count or set(found.log.notes) - set(whole.log.notes)
         if said:
             rows = _filled(rows, originals)

@@ -123,7 +123,7 @@ def test_overrides(tmp_path):
 def test_a_file_of_no_known_format_names_those_we_know(content, tmp_path):
     path = tmp_path / "x.log"
     path.write_bytes(content)
-    with pytest.raises(MeasurementError, match=r"nccl-tests|not JSON"):
+    with pytest.raises(MeasurementError, match=r"nccl-tests|not JSON|compressed \(gzip\); unpack it first"):
         so.read_log(path)
 
 
@@ -158,7 +158,7 @@ def test_what_can_be_printed_is_judged_in_another_way(name, tmp_path):
     text, more, _ = SAMPLES[name]
     path = tmp_path / "x.log"
     path.write_text(text)
-    known = [key(row) for row in read_rows(path, **more).rows]
+    known = [key(row) for row in read_rows(path, **more).log.gathered.rows]
     assert printed_rows(name, text, known) == known
     assert printed_rows(name, "~" + text, known) is None
 

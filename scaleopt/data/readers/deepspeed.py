@@ -26,6 +26,7 @@ class Reader:
     """Reads one log."""
 
     name = "DeepSpeed communication benchmark"
+    marks = ("Performance of",)
 
     def __init__(self, log: Log) -> None:
         self.log = log

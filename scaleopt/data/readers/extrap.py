@@ -45,7 +45,7 @@ def starts(text: str) -> bool:
     return re.match(r"\s*PARAMETER\s+\S", text) is not None
 
 
-def read_extrap(log: Log, lines: Iterable[Line], op: str | None) -> list[dict[str, Any]]:
+def read_extrap(log: Log, lines: Iterable[Line], op: str | None) -> Iterator[dict[str, Any]]:
     """The rows of an Extra-P text; regions that are no operation are `step`, with their name.
 
     Args:
@@ -56,7 +56,6 @@ def read_extrap(log: Log, lines: Iterable[Line], op: str | None) -> list[dict[st
     parameters: list[str] = []
     points: list[tuple[float, ...]] = []
     region, metric = "", "time"
-    rows: list[dict[str, Any]] = []
     data: list[Line] | None = []  # of the region; None where a line of it is damaged
     previous, whole = "", True
     for line in lines:
@@ -70,7 +69,7 @@ def read_extrap(log: Log, lines: Iterable[Line], op: str | None) -> list[dict[st
             points += _points(log, line, rest, len(parameters))
         elif tag in ("METRIC", "REGION"):
             if data or tag == previous == "REGION":
-                rows += _region(log, data, op or region, metric, parameters, points)
+                yield from _region(log, data, op or region, metric, parameters, points)
             data = []
             metric = rest.strip() if tag == "METRIC" else metric
             region = rest.strip() if tag == "REGION" else region
@@ -81,9 +80,8 @@ def read_extrap(log: Log, lines: Iterable[Line], op: str | None) -> list[dict[st
             _drop(log, data, "of a region with a damaged line")
             whole, data = whole and bool(region), None  # one above the regions is of them all
         previous = tag
-    if not region:
-        return rows
-    return rows + _region(log, data, op or region, metric, parameters, points)
+    if region:
+        yield from _region(log, data, op or region, metric, parameters, points)
 
 
 def _drop(log: Log, data: list[Line] | None, why: str) -> None:

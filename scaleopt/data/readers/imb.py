@@ -39,6 +39,7 @@ class Reader:
     """Reads one log."""
 
     name = "Intel MPI Benchmarks"
+    marks = ("MPI Benchmark", "#bytes", "Benchmarking")
 
     def __init__(self, log: Log) -> None:
         self.log = log

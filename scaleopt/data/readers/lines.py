@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 LONGEST = 65536
-"""Bytes of a line that are read; the rest of a longer one is passed over."""
+"""Letters of a line that are read; the rest of a longer one is passed over."""
+_BLOCK = 2**20
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")
 _TAG = re.compile(
     r"\[\d+,\d+\](?:<std(?:out|err|diag)>)?: ?"  # Open MPI --tag-output
@@ -20,6 +21,8 @@ _TAG = re.compile(
     r"|> ",
     re.IGNORECASE,
 )
+_UNTAGGED = frozenset(" \t#")
+"""First letters of lines of tables, which are looked at no further."""
 
 
 class Line(NamedTuple):
@@ -31,11 +34,24 @@ class Line(NamedTuple):
 
 def lines(path: Path) -> Iterator[Line]:
     """Every line, one at a time."""
+    for number, block in blocks(path):
+        yield from map(Line._make, enumerate(map(clean, block), number))
+
+
+def blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The lines as they stand, some at a time, with the number of the first."""
     with path.open("rb") as file:
         encoding = _encoding(file.read(4096))
-        file.seek(0)
-        for number, raw in enumerate(_raw_lines(file, encoding), 1):
-            yield Line(number, clean(raw))
+    number, rest = 1, ""
+    with path.open(encoding=encoding, errors="replace", newline="") as file:
+        while block := file.read(_BLOCK):
+            *whole, rest = (rest + block).split("\n")
+            rest = rest[:LONGEST]
+            if whole:
+                yield number, whole
+            number += len(whole)
+    if rest:
+        yield number, [rest]
 
 
 def clean(text: str) -> str:
@@ -46,28 +62,18 @@ def clean(text: str) -> str:
     >>> clean("2024-05-01T10:11:12.123456Z # Rank 0")
     '# Rank 0'
     """
-    text = _COLOUR.sub("", text) if "\x1b" in text else text
-    text = text.rstrip("\r\n\0").lstrip("\ufeff")
+    text = text[:LONGEST].rstrip("\r\n\0")
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    if text[:1] in _UNTAGGED:
+        return text
+    text = text.lstrip("\ufeff")
     for _ in range(4):  # tags stand before tags, as a pod's time stamp before a rank
         tag = _TAG.match(text)
         if tag is None:
             return text
         text = text[tag.end() :]
     return text
-
-
-def _raw_lines(file: IO[bytes], encoding: str) -> Iterator[str]:
-    if encoding.startswith("utf-16"):
-        with open(file.fileno(), encoding=encoding, errors="replace", closefd=False) as text:
-            while line := text.readline(LONGEST):
-                yield line
-                while line and not line.endswith("\n"):
-                    line = text.readline(LONGEST)
-        return
-    while raw := file.readline(LONGEST):
-        yield raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else "utf-8", "replace")
-        while raw and not raw.endswith(b"\n"):
-            raw = file.readline(LONGEST)
 
 
 def _encoding(start: bytes) -> str:
@@ -78,4 +84,4 @@ def _encoding(start: bytes) -> str:
         return "utf-16-le"
     if len(start) > 3 and start[::2].count(0) > len(start) // 3:
         return "utf-16-be"
-    return "utf-8"
+    return "utf-8-sig" if start.startswith(b"\xef\xbb\xbf") else "utf-8"

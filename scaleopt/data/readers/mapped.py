@@ -53,10 +53,10 @@ class Column:
         return None if number is None else number * self.factor
 
 
-def read_mapped(log: Log, path: Path, mapping: Mapping[str, str]) -> list[dict[str, Any]]:
+def read_mapped(log: Log, path: Path, mapping: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The rows of a file by a mapping; records that lack what is needed are skipped."""
     columns = [Column(name, source) for name, source in mapping.items()]
-    rows, checked = [], False
+    checked = False
     for line, record in records(path):
         log.lines = line.number
         if not checked and not any(column.source in record for column in columns):
@@ -81,8 +81,7 @@ def read_mapped(log: Log, path: Path, mapping: Mapping[str, str]) -> list[dict[s
         if fault or (None in record.values() and None in record):
             log.skip(line, fault or "more cells than columns")
         else:
-            rows.append(row)
-    return rows
+            yield row
 
 
 def records(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:

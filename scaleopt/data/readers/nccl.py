@@ -24,12 +24,13 @@ _UNITS = re.compile(r"\(B\).*\(elements\)|\(elements\).*\(\w+\)")
 _RUN = re.compile(r"#?\s*nThreads?:?\s+(\d+)\s+nGpus:?\s+(\d+)\b")
 _ROW = re.compile(r"\s*[\d,]+\s+[\d,]+\s+[A-Za-z]\w*\s")
 _VERSION = re.compile(r"(?:NCCL|RCCL) version\s*:?\s*(\S+)|((?:nccl|rccl)-tests:? [Vv]ersion \S+)")
-_NOISE = re.compile(
-    r"\s*(?:$|```|~~~|---|===|\.\.\.|…|\||.*\b(?:NCCL|RCCL|MSCCL) (?:INFO|WARN|TRACE|version)"
-    r"|.*\bWARN(?:ING)?\b|rccl-tests|nThread|Using devices|.*\bRank +\d+.*\bdevice\b|.*_perf\b)"
-)
+_FRAMES = ("```", "~~~", "---", "===", "...", "…", "|", "rccl-tests", "Using devices")
+_MESSAGES = ("CCL INFO", "CCL WARN", "CCL TRACE", "CCL version", "WARN", "_perf")
 _INSIDE = re.compile(r"\d\s+\d+\s+(?:float\w*|half|double|u?int\d+|bfloat16|fp8\w*|char)\s")
+_NUMBERS = re.compile(r"(?<!\S)[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?(?!\S)")
 _REDUCTIONS = ("sum", "prod", "max", "min", "avg", "mulsum")
+_LEFT = 1000
+"""Lines of another kind after which a table that has no end is over."""
 _DECIMALS = 2
 """At most, of every number."""
 _FRONT = ("size", "count", "type", "redop", "root")
@@ -39,6 +40,7 @@ class Reader:
     """Reads one log."""
 
     name = "nccl-tests"
+    marks = ("busbw", "nThread", "-tests")
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -49,7 +51,7 @@ class Reader:
     def starts(text: str) -> bool:
         """Whether a line can only be of this format."""
         return bool(
-            (_HEADER.search(text) and "busbw" in text and "(GB/s)" not in text)
+            ("busbw" in text and "(GB/s)" not in text and _HEADER.search(text))
             or _RUN.match(text)
             or re.search(r"\b(?:nccl|rccl)-tests:? [Vv]ersion", text)
         )
@@ -62,13 +64,21 @@ class Reader:
     def read(self, line: Line) -> None:
         """Take one line."""
         text = line.text
+        if _ROW.match(text):
+            self._row(line)
+        elif not (_may_say(text) and self._said(line)):
+            self._unknown(line)
+
+    def _said(self, line: Line) -> bool:
+        """Whether a line says something of the run or the table."""
+        text = line.text
         if program := program_of(text):
             self._program(program, text)
         if version := _VERSION.search(text):
             self.log.facts["nccl" if version[1] else "benchmark"] = version[1] or version[2]
-        if _HEADER.search(text) and "busbw" in text:
+        if "busbw" in text and _HEADER.search(text):
             self._header(line)
-        elif self.block is None and _UNITS.search(text) and "GB" in text and _numbers(text) < 3:
+        elif self.block is None and "GB" in text and _UNITS.search(text) and _numbers(text) < 3:
             self._units(text)
         elif run := _RUN.match(text):
             self._new_run()
@@ -81,23 +91,36 @@ class Reader:
         elif separator := re.match(r"=+\s*(\d+)[- ]nodes?\s*=+", text.strip()):
             self.block, self.listed = None, DeviceList()
             self.told_nodes, self.per_process = int(separator[1]), None
-        elif _ROW.match(text):
-            self._row(line)
-        elif text.lstrip().startswith("#"):
-            if _numbers(text) >= 6:
+        else:
+            return False
+        return True
+
+    def _unknown(self, line: Line) -> None:
+        """A line that is neither a row nor says anything: reported where it may have been a row."""
+        text = line.text
+        row_like = text.count(".") > 1 and _numbers(text) > 5
+        if not row_like and self.block is None:
+            return
+        if text.lstrip().startswith("#"):
+            if row_like:
                 self.log.skip(line, "a row that is commented out, or damaged")
             elif "Out of bounds" in text or "Avg bus" in text or "concluded" in text:
                 self.block = None
-        elif _numbers(text) >= 6 and _INSIDE.search(text):
+        elif row_like and _INSIDE.search(text):
             self.log.skip(line, "a row that a message was written into")
-        elif (self.block is not None or _numbers(text) >= 6) and not _NOISE.match(text):
+        elif not _is_message(text):
             self.log.skip(line, "neither a row nor a message that is known")
+            self.others += 1
+            if self.others > _LEFT:
+                self.block = None
 
     def finish(self) -> None:
         """Nothing is left over at the end."""
 
     def _new_run(self) -> None:
         self.block = None
+        self.others = 0
+        """Lines since the last row that are neither rows nor messages."""
         self.columns: tuple[str, ...] | None = None
         self.units: list[tuple[str, float]] = []
         self.listed = DeviceList()
@@ -146,6 +169,7 @@ class Reader:
             self.log.skip(line, "size, time and bandwidth do not agree")
         else:
             self._block(cells).rows.append(agreeing[0])
+            self.others = 0
 
     def _expected(self) -> str:
         return " ".join(self.columns or (*_FRONT, "time", "algbw", "busbw"))
@@ -208,6 +232,26 @@ class Reader:
         return Row(line, float(size), tuple(timings), count, dtype)
 
 
+def _may_say(text: str) -> bool:
+    """Whether a line holds one of the words that every line has that says something."""
+    return (  # spelled out, as it is asked of every line of a long log
+        "_perf" in text
+        or "Rank" in text
+        or "busbw" in text
+        or "ersion" in text
+        or "nGpus" in text
+        or "node" in text
+        or "elements" in text
+        or "Using devices" in text
+    )
+
+
+def _is_message(text: str) -> bool:
+    """Whether a line is of the library, or of what stands around logs in documents."""
+    bare = text.strip()
+    return not bare or bare.startswith(_FRAMES) or any(word in text for word in _MESSAGES)
+
+
 def _plausible(name: str, cell: str) -> bool:
     """Whether a cell may stand in its column."""
     if name == "redop":
@@ -264,4 +308,4 @@ def _layouts(cells: list[str], header: tuple[str, ...] | None = None) -> list[tu
 
 def _numbers(text: str) -> int:
     """How many cells of a line are numbers."""
-    return sum(printed(cell) is not None for cell in text.split())
+    return len(_NUMBERS.findall(text))

@@ -23,6 +23,7 @@ class Reader:
     """Reads one log."""
 
     name = "nccom-test"
+    marks = ("size(B)", "nccom-test")
 
     def __init__(self, log: Log) -> None:
         self.log = log

@@ -29,6 +29,7 @@ class Reader:
     """Reads one log."""
 
     name = "OSU micro-benchmarks"
+    marks = ("OSU",)
 
     def __init__(self, log: Log) -> None:
         self.log = log

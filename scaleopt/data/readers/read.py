@@ -1,11 +1,10 @@
 """`read_log`: find the format of a log by its content, read it in one pass, settle it."""
 
 import re
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import pandas as pd
 
 from scaleopt.data.measurements import MeasurementError, Measurements
 from scaleopt.data.readers import (
@@ -20,10 +19,9 @@ from scaleopt.data.readers import (
     osu,
     torch_bench,
 )
-from scaleopt.data.readers.lines import Line, lines
+from scaleopt.data.readers.lines import Line, blocks, clean, lines
 from scaleopt.data.readers.record import OPS, Log
-from scaleopt.data.readers.settle import BUS, Given, UnsaidError, settle
-from scaleopt.data.schema import COLUMNS, NAMES
+from scaleopt.data.readers.settle import BUS, Given, UnsaidError, settle, settle_full
 
 _TEXT = (nccom.Reader, nccl.Reader, osu.Reader, imb.Reader, deepspeed.Reader, torch_bench.Reader)
 KNOWN = (
@@ -33,13 +31,16 @@ KNOWN = (
     "Parquet with a mapping of its columns (--map devices=num_gpus --map time_s=time_us:us)"
 )
 """The formats, as an error names them."""
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip"}
 _START = 65536
 _EARLY = 2000
-"""Lines above the first that tells the format, which its reader sees as well."""
+"""Lines above the first that tells the format, the last of which its reader sees as well."""
 _LAUNCH = re.compile(
     r"\b(?:mpirun|mpiexec(?:\.hydra)?|srun|aprun|jsrun|orterun|prun)\b.*?"
     r"\s(?:-np|-n|--np|--ntasks)[= ](\d+)\b"
 )
+_MARKS = tuple(mark for kind in _TEXT for mark in kind.marks)
+_LAUNCHERS = ("mpirun", "mpiexec", "srun", "aprun", "jsrun", "orterun", "prun", "taskmap")
 _TASKMAP = re.compile(r'"taskmap":\s*\{"version":\s*1,\s*"map":\s*\[\[0,(\d+),(\d+),1\]\]')
 
 
@@ -73,7 +74,7 @@ def read_log(
         FileNotFoundError: there is no such file.
     """
     found = read_rows(Path(path), devices=devices, nodes=nodes, op=op, mapping=mapping)
-    return Measurements(_table(found.rows), _context(Path(path), found.log, found.formats))
+    return Measurements(found.log.gathered.table(), _context(Path(path), found.log, found.formats))
 
 
 class Found(NamedTuple):
@@ -81,7 +82,6 @@ class Found(NamedTuple):
 
     log: Log
     formats: str
-    rows: list[dict[str, Any]]
 
 
 def read_rows(
@@ -101,94 +101,93 @@ def read_rows(
     given = Given(devices, nodes, op, _hint(path))
     log = Log()
     try:
-        formats, rows = _rows(log, path, given, mapping)
+        formats = _read(log, path, given, mapping)
         if not formats:
             raise MeasurementError(f"{path}: no format that is known: {KNOWN}")
-        rows += settle(log, given)
+        settle(log, given)
     except UnsaidError as error:
         raise MeasurementError(f"{path}: {error}") from None
     names = ", ".join(formats)
-    if not rows:
+    if not log.gathered:
         first = f": line {log.skipped[0].line}, {log.skipped[0].why}" if log.skipped else ""
         raise MeasurementError(
             f"{path}: looks like {names}, and has no row that can be read "
             f"({log.skipped_count} lines skipped{first}); the formats that are known are {KNOWN}"
         )
-    return Found(log, names, rows)
+    return Found(log, names)
 
 
-def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """The rows with every column of the schema, typed as a table read from disk is."""
-    table = pd.DataFrame(rows).reindex(columns=list(NAMES))
-    for column in COLUMNS:
-        cells = table[column.name]
-        if column.kind in ("text", "op", "method"):
-            table[column.name] = cells.astype(object).fillna("").astype(str)
-        elif column.kind == "flag":
-            table[column.name] = False
-        elif column.kind == "whole" and cells.notna().all():
-            table[column.name] = cells.astype(int)
-        else:
-            table[column.name] = cells.astype(float)
-    return table
-
-
-def _rows(
-    log: Log, path: Path, given: Given, mapping: Mapping[str, str] | None
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """The formats of a file, and those of its rows that need no settling."""
+def _read(log: Log, path: Path, given: Given, mapping: Mapping[str, str] | None) -> list[str]:
+    """Read a file; gives the formats that it is of."""
     with path.open("rb") as file:
         start = file.read(_START)
     bare = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if packer := next((name for mark, name in _PACKED.items() if start.startswith(mark)), None):
+        raise MeasurementError(f"{path}: compressed ({packer}); unpack it first")
     if mapping:
         told = {"op": given.op, "devices": given.devices, "nodes": given.nodes}
         own = {name: str(value) for name, value in told.items() if value is not None}
-        return ["mapped columns"], mapped.read_mapped(log, path, {**mapping, **own})
+        log.gathered.add(mapped.read_mapped(log, path, {**mapping, **own}))
+        return ["mapped columns"]
     if oneccl_csv.starts(bare[:64].decode("utf-8", "replace")):
         oneccl_csv.read_oneccl_csv(log, lines(path))
-        return [oneccl_csv.NAME], []
+        return [oneccl_csv.NAME]
     if bare.startswith((b"{", b"[{", b"[\n")):
         document = mapped.document(path)
         kind = documents.kind_of(document)
         if kind is not None:
-            return [kind], documents.read_document(log, document, kind, given.op)
+            log.gathered.add(documents.read_document(log, document, kind, given.op))
+            return [kind]
     if any(extrap.starts(text) for text in start.decode("utf-8", "replace").splitlines()):
-        return ["Extra-P"], extrap.read_extrap(log, lines(path), given.op)
-    return [reader.name for reader in _read_lines(log, path)], []
+        log.gathered.add(extrap.read_extrap(log, lines(path), given.op))
+        return ["Extra-P"]
+    return [reader.name for reader in _read_lines(log, path, given)]
 
 
-def _read_lines(log: Log, path: Path) -> list[Any]:
+def _read_lines(log: Log, path: Path, given: Given) -> list[Any]:
     """Every line given to the reader whose format was seen last."""
     readers: dict[type, Any] = {}
     current = None
-    early: list[Line] = []
-    for line in lines(path):
-        log.lines = line.number
-        _launch(log, line.text)
-        kind = next((kind for kind in _TEXT if kind.starts(line.text)), None)
-        if kind is None and current is None and nccl.Reader.bare(line.text):
-            kind = nccl.Reader
-        if kind is not None and not isinstance(current, kind):
-            current = readers[kind] = readers.get(kind) or kind(log)
-            for before in early:  # a command or a list of devices may stand above
-                current.read(before)
-            early = []
-        if current is not None:
-            current.read(line)
-        elif len(early) < _EARLY:
-            early.append(line)
+    early: deque[Line] = deque(maxlen=_EARLY)
+    for first, block in blocks(path):
+        text = "\n".join(block)
+        marked = any(mark in text for mark in _MARKS)
+        launched = any(word in text for word in _LAUNCHERS)
+        for line in map(Line._make, enumerate(map(clean, block), first)):
+            if launched:
+                _launch(log, line.text)
+            kind = _kind(line.text, current is None) if marked or current is None else None
+            if kind is not None and not isinstance(current, kind):
+                current = readers[kind] = readers.get(kind) or kind(log)
+                for before in early:  # a command or a list of devices may stand above
+                    current.read(before)
+                early.clear()
+            if current is not None:
+                current.read(line)
+            else:
+                early.append(line)
+        log.lines = first + len(block) - 1
+        settle_full(log, given)
     for reader in readers.values():
         reader.finish()
     return list(readers.values())
 
 
+def _kind(text: str, bare: bool) -> Any:
+    """The reader that a line can only be of, if there is one."""
+    for kind in _TEXT:
+        if any(mark in text for mark in kind.marks) and kind.starts(text):
+            return kind
+    return nccl.Reader if bare and nccl.Reader.bare(text) else None
+
+
 def _launch(log: Log, text: str) -> None:
     """Ranks and nodes that a launcher's command or job record says."""
-    if match := _LAUNCH.search(text):
-        log.launched = int(match[1])
-    elif match := _TASKMAP.search(text):
+    if "taskmap" in text and (match := _TASKMAP.search(text)):
         log.launched_nodes = int(match[1])
         log.launched = int(match[1]) * int(match[2])
+    elif any(word in text for word in _LAUNCHERS) and (match := _LAUNCH.search(text)):
+        log.launched = int(match[1])
 
 
 def _hint(path: Path) -> str | None:

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from scaleopt.data.readers.gathered import Gathered
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import Printed
 
@@ -82,6 +83,8 @@ class Block:
     rows: list[Row] = field(default_factory=list)
     stepped: bool = False
     """Whether its benchmark goes through sizes in even steps."""
+    run: tuple[str, int] | None = None
+    """Its operation and N, once settled."""
     columned: bool = False
     """Whether its benchmark prints columns of fixed width and as many decimals in every row."""
 
@@ -91,6 +94,7 @@ class Log:
     """All that was read of a log."""
 
     blocks: list[Block] = field(default_factory=list)
+    gathered: Gathered = field(default_factory=Gathered)
     skipped: list[Skipped] = field(default_factory=list)
     skipped_count: int = 0
     notes: Counter[str] = field(default_factory=Counter)

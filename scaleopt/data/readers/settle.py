@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from scaleopt.data.readers.alike import alike
+from scaleopt.data.readers.gathered import FULL
 from scaleopt.data.readers.printed import overlap
 from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing
 
@@ -42,34 +43,40 @@ class UnsaidError(ValueError):
     """The log does not say something that the table needs."""
 
 
-def settle(log: Log, given: Given) -> list[dict[str, Any]]:
-    """The rows of every block; those that contradict themselves are skipped."""
-    table, unsaid = [], []
+def settle(log: Log, given: Given) -> None:
+    """Gather the rows of every block; those that contradict themselves are skipped."""
+    unsaid = []
     for block in log.blocks:
-        if not block.rows:
-            continue
-        if block.unknown_op and not given.op:
-            _report(log, block, f"of {block.unknown_op}, which the table has no operation for")
-            continue
         try:
-            table += _settled(log, block, given)
+            log.gathered.add(_settled(log, block, given))
         except UnsaidError as error:
             unsaid.append((block, error))
-    if unsaid and not table:
+    if unsaid and not log.gathered:
         raise unsaid[0][1]
     for block, error in unsaid:  # what other tables say is not lost for one that is damaged
         _report(log, block, str(error))
-    return table
+
+
+def settle_full(log: Log, given: Given) -> None:
+    """Settle blocks that have grown long, before the rest of the log is read."""
+    for block in log.blocks:
+        if len(block.rows) >= FULL:
+            log.gathered.add(_settled(log, block, given))
 
 
 def _report(log: Log, block: Block, why: str) -> None:
     for row in block.rows:
         log.skip(row.line, why)
+    block.rows.clear()
 
 
 def _settled(log: Log, block: Block, given: Given) -> list[dict[str, Any]]:
-    """The rows of a block."""
-    op, devices = _run(log, block, given)
+    """The rows of a block, which it has no more."""
+    if block.unknown_op and not given.op:
+        _report(log, block, f"of {block.unknown_op}, which the table has no operation for")
+    if not block.rows:
+        return []
+    op, devices = block.run = block.run or _run(log, block, given)
     nodes = given.nodes or block.nodes or log.launched_nodes
     if nodes is None and devices == 1:
         nodes = 1
@@ -95,6 +102,7 @@ def _settled(log: Log, block: Block, given: Given) -> list[dict[str, Any]]:
             }
             for timing in row.timings
         ]
+    block.rows.clear()
     return table
 
 

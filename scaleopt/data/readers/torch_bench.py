@@ -31,6 +31,7 @@ class Reader:
     """Reads one log."""
 
     name = "torch all_reduce_bench"
+    marks = ("data size:", "algo throughput:")
 
     def __init__(self, log: Log) -> None:
         self.log = log
