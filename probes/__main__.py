@@ -4,12 +4,13 @@ Nothing heavy is imported until something is measured, so that help comes at onc
 """
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probes.measure import UNUSABLE, measure, measure_together
+from probes.measure import UNUSABLE, Alone, measure
 from probes.options import (
     AsJson,
     Budget,
@@ -72,16 +73,15 @@ def probe(
     if dry_run:
         show_plan(devices, effort)
         return
-    if not several:
-        rows, context = measure(out, devices, effort, quiet=as_json, resume=resume)
-    else:
-        meeting = {
-            "coordinator_address": coordinator,
-            "process_id": process_id,
-            "num_processes": num_processes,
-        }
-        place = processes or (meeting if coordinator else {})
-        rows, context = measure_together(out, place, effort, patience, quiet=as_json)
+    meeting = {
+        "coordinator_address": coordinator,
+        "process_id": process_id,
+        "num_processes": num_processes,
+    }
+    place = processes or (meeting if coordinator else {}) if several else Alone(devices)
+    rows, context = measure(
+        out, place, effort, patience if several else math.inf, quiet=as_json, resume=resume
+    )
     if as_json:
         typer.echo(json.dumps({"measurements": str(out), "rows": rows, "context": context}))
     elif rows:

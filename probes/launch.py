@@ -1,77 +1,38 @@
-"""Several processes that measure together: where they come from, and what becomes of their rows.
+"""The processes that measure: where they come from, and how often they are started.
 
-Either this command starts them, one CPU device or accelerator each; or somebody started one command
-for each, by hand or as a job of Slurm, Open MPI or Kubernetes. In all cases the process that the
-user sees only watches, and ranks (`probes.rank`) that it starts measure: so one that dies or hangs
-takes nothing along, and the rows are on disk.
+One with all devices; or several that this command starts, one CPU device or accelerator each; or
+somebody started one command for each, by hand or as a job of Slurm, Open MPI or Kubernetes. In all
+cases the process that the user sees only watches, and ranks (`probes.rank`) that it starts measure:
+so one that dies or hangs takes nothing along, and the rows are on disk.
+
+What is started here is started several times over. Where memory and threads come to lie stays as it
+is while a process lives: it measures the same again and again, and the next one measures another
+value. Each row says of which run it is, so that a fit can see how much runs differ.
 
 Ranks started here come in groups, all of them first, then half as many, down to one: in JAX a
 program over some of the devices may run only in the processes that own them.
 """
 
+import math
 import os
 import socket
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probes.rank import Order
+from probes.table import Table
 from probes.watch import watch
-from scaleopt.data.measurements import MeasurementWriter
 
 if TYPE_CHECKING:
     from probes.plan import Effort
-
-Progress = Callable[[float, str], None]
 
 _TO_COME = 300
 """Seconds that processes started elsewhere are waited for."""
 _LATER, _SOONER = 2.0, 0.7
 """When JAX itself gives up, in shares of the patience: later where all ranks are watched here, and
 can be told apart; sooner where others are elsewhere, of which only JAX knows."""
-
-
-class Table:
-    """The table that ranks fill: made when the first of them says where it is."""
-
-    def __init__(self, path: Path, progress: Progress | None = None) -> None:
-        self.path, self.context = path, dict[str, Any]()
-        self.progress = progress or (lambda done, what: None)
-        self.left_out: list[str] = []
-        """What was not measured, each with its reason."""
-        self._writer: MeasurementWriter | None = None
-        self._rounds_before = self._round = self._part = 0
-        self._parts = 1
-
-    @property
-    def rows(self) -> int | None:
-        """How many there are; None while there is no table."""
-        return None if self._writer is None else self._writer.rows
-
-    def part(self, number: int, parts: int) -> None:
-        """From here on rows are of another group, whose rounds follow those of the last."""
-        self._part, self._parts = number, parts
-        self._rounds_before = self._round
-
-    def hear(self, message: Mapping[str, Any]) -> None:
-        """Take what the first rank says."""
-        if "context" in message and self._writer is None:
-            self.context = message["context"]
-            self._writer = MeasurementWriter(self.path, self.context)
-        if "row" in message and self._writer is not None:
-            row = dict(message["row"])
-            row["round"] += self._rounds_before
-            self._round = row["round"] + 1
-            self._writer.append(row)
-        if "doing" in message:
-            self.progress((self._part + message["done"]) / self._parts, message["doing"])
-        self.left_out += message.get("left_out", [])
-
-    def close(self) -> None:
-        """No more rows come."""
-        if self._writer is not None:
-            self._writer.close()
 
 
 def group_sizes(processes: int) -> list[int]:
@@ -82,6 +43,28 @@ def group_sizes(processes: int) -> list[int]:
     """
     doublings = [2**n for n in range(processes.bit_length()) if 2**n < processes]
     return [processes, *reversed(doublings)]
+
+
+def measure_alone(devices: int | None, table: Table, effort: "Effort") -> None:
+    """Measure in one process with all devices, once for each run, and fill the table.
+
+    Args:
+        devices: how many, or None for those there are.
+        table: takes the rows.
+        effort: how much to measure in all runs.
+
+    Raises:
+        RankError: the process died or failed; the rows up to then are in the table.
+    """
+    share, left = _share(effort, effort.runs), max(effort.runs - table.runs, 1)
+    with tempfile.TemporaryDirectory() as compiled:
+        for run in range(left):
+            table.begin(run, run, left)
+            seed = table.runs + run
+            order = Order(
+                share | {"side": table.side}, None, devices=devices, seed=seed, compiled=compiled
+            )
+            watch([order.command], table.hear, math.inf, names=["the measuring process"])
 
 
 def measure_here(processes: int, table: Table, effort: "Effort", patience: float) -> None:
@@ -97,10 +80,12 @@ def measure_here(processes: int, table: Table, effort: "Effort", patience: float
         RankError: one died, failed or hangs; the rows up to then are in the table.
     """
     groups = group_sizes(processes)
-    parts = len(groups)
-    share = asdict(effort) | {"seconds": effort.seconds / parts, "budget": effort.budget / parts}
-    for number, size in enumerate(groups):
-        table.part(number, len(groups))
+    parts = len(groups) * effort.runs
+    share = _share(effort, parts)
+    for part in range(parts):
+        run, group = divmod(part, len(groups))
+        table.begin(run, part, parts)
+        size = groups[group]
         meeting = {
             "coordinator_address": f"127.0.0.1:{_free_port()}",
             "num_processes": size,
@@ -108,7 +93,8 @@ def measure_here(processes: int, table: Table, effort: "Effort", patience: float
             **_limits(_LATER * patience),
         }
         seats = [{"process_id": rank, "local_device_ids": [rank]} for rank in range(size)]
-        orders = [Order(share, meeting | seat, seed=number) for seat in seats]
+        same = share | {"side": table.side}
+        orders = [Order(same, meeting | seat, seed=part) for seat in seats]
         names = [f"rank {rank} of {size}" for rank in range(size)]
         watch([order.command for order in orders], table.hear, patience, names=names)
 
@@ -161,6 +147,11 @@ def job(environment: Mapping[str, str] = os.environ) -> str | None:
     if "KUBERNETES_SERVICE_HOST" in environment and "JOB_COMPLETION_INDEX" in environment:
         return "Kubernetes"
     return None
+
+
+def _share(effort: "Effort", parts: int) -> dict[str, Any]:
+    """The effort of one of so many equal parts."""
+    return asdict(effort) | {"seconds": effort.seconds / parts, "budget": effort.budget / parts}
 
 
 def _limits(seconds: float) -> dict[str, int]:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 _PATIENT, _MANY = 5.0, 1000
 """Times the usual seconds that a wanted precision may take; rounds that it or a budget may buy."""
+_RUN = 30.0
+"""Seconds of a budget that a run is worth starting for."""
 
 Devices = Annotated[
     int | None,
@@ -89,4 +91,5 @@ def effort_of(
         raise typer.BadParameter(f"--budget: {error}") from None
     if not 0 < seconds < math.inf:
         raise typer.BadParameter(f"--budget {budget}: it must be above 0 s")
-    return replace(effort, budget=seconds, seconds=math.inf, most_rounds=_MANY)
+    runs = min(effort.runs, max(int(seconds // _RUN), 1))
+    return replace(effort, budget=seconds, seconds=math.inf, most_rounds=_MANY, runs=runs)

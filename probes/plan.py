@@ -35,8 +35,12 @@ class Effort:
     repeats: int
     largest_bytes: int
     size_factor: int
+    runs: int = 1
+    """How often the measuring processes are started; they share the seconds, not the rounds."""
     survey: bool = False
     """Whether to measure everything there is a probe for, not only what the step model needs."""
+    side: int | None = None
+    """Of the largest matrices; found by trying where it is not given."""
     precision: float = 0.0
     """Half the width of the medians' intervals, relative to them, from which it is enough; 0 for
     never."""
@@ -44,9 +48,9 @@ class Effort:
     """Seconds for building and rounds together; where they are short, fewer sizes are measured."""
 
 
-THOROUGH = Effort(40.0, 5, 30, 2, 2**26, 8)
+THOROUGH = Effort(40.0, 5, 30, 2, 2**26, 8, runs=3)
 QUICK = Effort(8.0, 5, 10, 2, 2**21, 64)
-SURVEY = Effort(120.0, 5, 30, 2, 2**30, 8, survey=True)
+SURVEY = Effort(120.0, 5, 30, 2, 2**30, 8, runs=3, survey=True)
 
 
 def device_counts(available: int) -> list[int]:
@@ -67,7 +71,7 @@ def plan(devices: list[Device], effort: Effort, peers: Peers) -> list[Cell]:
     Several processes measure with all their devices only: a program must run in each of them.
     """
     counts = device_counts(len(devices)) if peers.count == 1 else [len(devices)]
-    side = int(peers.agree(matmul.scout_side(peers.own_devices)))
+    side = effort.side or scout_side(peers)
     largest = int(peers.agree(min(effort.largest_bytes, _largest_array(devices))))
     sizes = collectives.sizes(largest, effort.size_factor)
     cells = [
@@ -90,6 +94,11 @@ def plan(devices: list[Device], effort: Effort, peers: Peers) -> list[Cell]:
         *dispatch.cells(devices, counts),
         *transfer.cells(devices, sizes),
     ]
+
+
+def scout_side(peers: Peers) -> int:
+    """The side of matrices that suits these devices, as the first process finds by trying."""
+    return int(peers.agree(matmul.scout_side(peers.own_devices)))
 
 
 def plan_within(devices: list[Device], effort: Effort, peers: Peers) -> list[Cell]:

@@ -1,4 +1,4 @@
-"""One of the processes that measure together, as `probes.launch` starts it: `probes.rank ORDER`.
+"""A process that measures, alone or with others, as `probes.launch` starts it: `probes.rank ORDER`.
 
 The order is JSON. What happens goes back as lines of JSON through a pipe: where the rank is, so
 that one which hangs can be told from those that wait for it, and from the first rank the context
@@ -23,11 +23,15 @@ class Order:
 
     effort: dict[str, Any]
     """The fields of an `Effort`."""
-    meeting: dict[str, Any]
-    """Arguments of `jax.distributed.initialize`."""
+    meeting: dict[str, Any] | None
+    """Arguments of `jax.distributed.initialize`; None for a process alone."""
+    devices: int | None = None
+    """How many a process alone uses; without it those there are."""
     only: tuple[str, ...] = ()
     """The operations to measure; without any, all."""
     seed: int = 0
+    compiled: str | None = None
+    """A folder for what is compiled, so that the next run need not compile it again."""
     linger: float = 0.0
     """Seconds to wait, when others seem to be gone, for JAX to say which."""
 
@@ -81,7 +85,8 @@ def main() -> None:
         if not own and order.linger:
             report.progress(1.0, f"another process may be gone: {str(error)[:200]}")
             threading.Event().wait(order.linger)  # until JAX knows which, says so, and aborts
-        report.say(failed=f"{type(error).__name__}: {str(error)[:400]}", own=own)
+        named = "" if isinstance(error, ProbeError | DeviceError) else f"{type(error).__name__}: "
+        report.say(failed=f"{named}{str(error)[:400]}", own=own)
         sys.stderr.flush()
         # An orderly end would wait for the others, who may wait for this one.
         os._exit(1)
@@ -91,30 +96,40 @@ def main() -> None:
 def _measure(order: Order, report: Reporter) -> None:
     import jax
 
-    from probes.context import describe, join_devices
+    from probes.context import describe, join_devices, start_devices
     from probes.peers import Peers
     from probes.plan import Effort
-    from probes.sweep import sweep
+    from probes.sweep import sized, sweep
 
-    allowed = order.meeting["initialization_timeout"]
-    report.say(done=0.0, doing="waiting for the other processes", allowed=allowed)
-    devices = join_devices(order.meeting)
-    report.progress(0.0, "meeting the other processes")
+    if order.compiled is not None:
+        jax.config.update("jax_compilation_cache_dir", order.compiled)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    if order.meeting is None:
+        devices = start_devices(order.devices)
+    else:
+        allowed = order.meeting["initialization_timeout"]
+        report.say(done=0.0, doing="waiting for the other processes", allowed=allowed)
+        devices = join_devices(order.meeting)
+        report.progress(0.0, "meeting the other processes")
     peers = Peers(devices)
     report.writes = peers.index == 0
+    report.progress(0.0, "looking for the right sizes")
+    effort = sized(Effort(**order.effort), peers)
     if report.writes:
-        report.say(context=describe(devices) | peers.context())
+        report.say(context=describe(devices) | peers.context() | {"matrix_side": effort.side})
     left_out = sweep(
         devices,
         report,
-        Effort(**order.effort),
+        effort,
         report.progress,
         peers=peers,
         seed=order.seed,
         only=order.only,
     )
     report.say(left_out=left_out, done=1.0, doing="measured")
-    jax.distributed.shutdown()
+    if order.meeting is not None:
+        jax.distributed.shutdown()
 
 
 def _end_with_starter() -> None:

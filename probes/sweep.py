@@ -6,7 +6,7 @@ Several processes go through the same cells in the same order, and the first dec
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -15,12 +15,10 @@ import numpy as np
 from probes.cell import Cell, OutOfMemoryError, UnmeasurableError, within_memory
 from probes.context import Confinement, Device, oversubscribed
 from probes.peers import Peers
-from probes.plan import Effort, plan_within
+from probes.plan import Effort, plan_within, scout_side
 from probes.precision import settled
+from probes.table import Progress
 from probes.timing import LoadMeter, Program, now, warm_up
-
-Progress = Callable[[float, str], None]
-"""Told the share that is done and what is being done."""
 
 _BUILDING_SHARE = 0.3
 
@@ -49,7 +47,6 @@ def sweep(
     peers: Peers | None = None,
     seed: int = 0,
     only: tuple[str, ...] = (),
-    done_rounds: int = 0,
 ) -> list[str]:
     """Measure the machine into a table.
 
@@ -61,7 +58,6 @@ def sweep(
         peers: the processes that measure, where there are several.
         seed: of the order within each round.
         only: the operations to measure; without any, all.
-        done_rounds: how many rounds the table holds already, of an interrupted run.
 
     Returns:
         What this backend cannot be made to do, a sentence each.
@@ -73,15 +69,30 @@ def sweep(
     begin, peers = now(), peers or Peers(devices)
     confinement = Confinement(peers.cores, devices[0].platform == "cpu")
     try:
-        confinement.hold(1)
-        planned = plan_within(devices, effort, peers)
+        planned = plan_within(devices, sized(effort, peers), peers)
         cells = [cell for cell in planned if not only or cell.op in only]
-        confinement.release()
         prepared, left_out = _prepare(cells, peers, progress)
         allowed = min(effort.seconds, effort.budget - (now() - begin))
         limits = replace(effort, seconds=allowed)
-        _rounds(prepared, peers, confinement, rows, limits, progress, seed, done_rounds)
+        _rounds(prepared, peers, confinement, rows, limits, progress, seed)
         return left_out
+    finally:
+        confinement.release()
+
+
+def sized(effort: Effort, peers: Peers) -> Effort:
+    """The effort with a side of its matrices that suits one of the devices.
+
+    Args:
+        effort: how much to measure.
+        peers: the processes that measure.
+    """
+    if effort.side is not None:
+        return effort
+    confinement = Confinement(peers.cores, peers.own_devices[0].platform == "cpu")
+    confinement.hold(1)
+    try:
+        return replace(effort, side=scout_side(peers))
     finally:
         confinement.release()
 
@@ -121,15 +132,14 @@ def _rounds(
     effort: Effort,
     progress: Progress,
     seed: int,
-    done_rounds: int,
 ) -> None:
     """Go through the cells in random order until the time is up or the rounds are enough."""
-    random, load, start = np.random.default_rng([seed, done_rounds]), LoadMeter(), now()
+    random, load, start = np.random.default_rng(seed), LoadMeter(), now()
     medians: list[list[float]] = [[] for _ in prepared]
     # A budget is kept even where that leaves fewer rounds than a fit would like.
     least = effort.least_rounds if math.isinf(effort.budget) else 1
-    for number in range(done_rounds, max(effort.most_rounds, done_rounds + least)):
-        if number - done_rounds >= least:
+    for number in range(max(effort.most_rounds, least)):
+        if number >= least:
             over = now() - start > effort.seconds
             enough = effort.precision > 0 and settled(medians, effort.precision)
             if peers.agree(float(over or enough)):

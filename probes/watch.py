@@ -176,8 +176,11 @@ def _follow(
         for rank in ranks:
             rank.look()
         failed = [rank for rank in ranks if rank.failed is not None]
-        if failed and now() - min(rank.failed or 0.0 for rank in failed) > _GRACE:
+        grace = _GRACE if len(ranks) > 1 else 0.0
+        if failed and now() - min(rank.failed or 0.0 for rank in failed) > grace:
             guilty = min(failed, key=Rank.blame)
+            if len(ranks) == 1 and guilty.own:
+                raise RankError(guilty.failure)
             raise RankError(f"{guilty.name} failed at '{guilty.place}': {guilty.reason()}")
         if not failed and now() - moved > allowed:
             raise RankError(_hang(ranks, allowed))

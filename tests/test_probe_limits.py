@@ -70,10 +70,10 @@ def measured_into(out):
 import sys
 from pathlib import Path
 import typer
-from probes.measure import measure
+from probes.measure import Alone, measure
 from probes.plan import Effort
 try:
-    measure(Path(sys.argv[1]), 1, Effort(0.1, 9, 9, 2, 2**12, 64), quiet=True)
+    measure(Path(sys.argv[1]), Alone(1), Effort(0.1, 9, 9, 2, 2**12, 64), quiet=True)
 except typer.Exit as ended:
     sys.exit(ended.exit_code)
 """

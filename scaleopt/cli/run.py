@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from probes.measure import measure
+from probes.measure import Alone, measure
 from probes.options import AsJson, Devices, Quick, effort_of
 from scaleopt.cli.conclude import conclude
 from scaleopt.cli.ending import stop_at_once
@@ -30,7 +30,7 @@ def run(
     folder = made(out or _new_folder())
     table = folder / "measurements.csv"
     try:
-        measure(table, devices, effort_of(quick), quiet=as_json)
+        measure(table, Alone(devices), effort_of(quick), quiet=as_json)
     finally:
         if not any(folder.iterdir()):
             folder.rmdir()  # nothing was measured, so the name stays free

@@ -72,8 +72,7 @@ class MeasurementWriter:
         try:
             self._file = self.path.open("a" if resume else "x", encoding="utf-8", newline="")
         except FileExistsError:
-            remedy = "choose another --out, move the file away, or go on with it by --resume"
-            raise FileExistsError(f"{path} exists and is not overwritten; {remedy}") from None
+            raise FileExistsError(taken(path)) from None
         self._csv = csv.DictWriter(self._file, self._names, lineterminator="\n")
         if not resume:
             self._file.write(_first_line(context))
@@ -165,6 +164,12 @@ def read_measurements(path: str | Path) -> Measurements:
     if table.empty:
         raise MeasurementError(f"{path}: the table has no rows; {_MEASURE_AGAIN}")
     return Measurements(table, context)
+
+
+def taken(path: str | Path) -> str:
+    """The complaint that a file is there already, and what to do."""
+    remedy = "choose another --out, move the file away, or go on with it by --resume"
+    return f"{path} exists and is not overwritten; {remedy}"
 
 
 def is_table(path: str | Path) -> bool:

@@ -8,9 +8,9 @@ import pandas as pd
 
 import scaleopt as so
 from network.wire import Network, Wire, network
-from probes.launch import Table
 from probes.plan import Effort
 from probes.rank import Order
+from probes.table import Table
 from probes.watch import watch
 
 _PORT = 9000
@@ -59,7 +59,7 @@ def measured(
     try:
         with network(count, wire) as net:
             orders = [
-                Order(dataclasses.asdict(effort), meeting | {"process_id": rank}, tuple(ops))
+                Order(dataclasses.asdict(effort), meeting | {"process_id": rank}, only=tuple(ops))
                 for rank in range(count)
             ]
             commands = [
