@@ -13,29 +13,71 @@ FOLDER = Path(os.environ.get("SCALEOPT_DATA", Path(__file__).parents[2] / "share
 RUN = {"hidden": 1024, "heads": 16, "layers": 12, "seq_len": 1024, "global_batch": 8}
 ROWS = pd.DataFrame({"op": "train_step", "devices": 1, "time_s": [1.0, 2.0], **RUN})
 ROWS["layers"] = [12, 24]
+AXES = {"tp": "tensor", "dp": "data", "pp": "pipeline", "num_gpus": "devices"}
 
 
 def one_node():
     path = FOLDER / "shard_vtrain_singlenode_a100_1-8gpus.half.csv"
     if not path.exists():
         pytest.skip(f"needs {path.name}; set SCALEOPT_DATA to its folder")
-    axes = {"tp": "tensor", "dp": "data", "pp": "pipeline", "num_gpus": "devices"}
-    rows = pd.read_csv(path, comment="#").rename(columns=axes)
+    rows = pd.read_csv(path, comment="#").rename(columns=AXES)
     time = rows["iter_time_ms"] / 1e3
     return rows.assign(op="train_step", time_s=time, recompute="full", nodes=1)
+
+
+def large():
+    path = FOLDER / "shard_vtrain_multinode_a100_64-512gpus.half.csv"
+    rows = pd.read_csv(path, comment="#").rename(columns=AXES)
+    return rows.assign(op="train_step", time_s=rows["iter_time_ms"] / 1e3, recompute="full")
+
+
+def megatron():
+    path = FOLDER / "shard_korthikanti_selene_8-512gpus.csv"
+    if not path.exists():
+        pytest.skip(f"needs {path.name}; set SCALEOPT_DATA to its folder")
+    names = AXES | {"batch": "global_batch", "iter_time_s": "time_s"}
+    rows = pd.read_csv(path, comment="#").rename(columns=names).assign(op="train_step")
+    rows["sequence_parallel"] = 1.0 * (rows["recompute"] == "seqsel")
+    return rows.assign(recompute=rows["recompute"].replace("seqsel", "selective"))
+
+
+def misses(fit, rows):
+    found, time = fit.predict(rows, level=0.9), rows["time_s"].to_numpy()
+    within = (found.low <= time) & (time <= found.high)
+    return np.abs(found.time / time - 1), np.mean(within)
 
 
 def test_fifty_runs_of_one_node_tell_of_the_others():
     rows = one_node()
     order = np.random.default_rng(0).permutation(len(rows))
     fit = so.calibrate(rows.iloc[order[:50]])
-    others = rows.iloc[order[50:]]
-    found, time = fit.predict(others, level=0.9), others["time_s"].to_numpy()
-    # 6.8 % mean, 4.5 % median and 92 % covered were found; the room is for another order of sums.
-    assert np.mean(np.abs(found.time / time - 1)) < 0.075
-    assert np.median(np.abs(found.time / time - 1)) < 0.055
-    assert 0.85 < np.mean((found.low <= time) & (time <= found.high)) < 0.95
+    found, within = misses(fit, rows.iloc[order[50:]])
+    # 2.9 % mean, 1.7 % median and 94 % covered were found; the room is for another order of sums.
+    assert np.mean(found) < 0.035
+    assert np.median(found) < 0.02
+    assert 0.85 < within < 0.96
     assert any("network_beta" in sentence for sentence in fit.unidentified)
+
+
+def test_runs_of_8_and_64_devices_tell_of_280_and_512():
+    rows = megatron()
+    fit = so.calibrate(rows[rows["devices"] <= 64])
+    found, within = misses(fit, rows[rows["devices"] > 64])
+    assert np.mean(found) < 0.02
+    assert np.max(found) < 0.04
+    assert within == 1
+
+
+def test_large_runs_are_told_by_small_ones_and_a_few_of_their_own():
+    small, rows = one_node(), large()
+    draw = np.random.default_rng(0)
+    few, order = draw.permutation(len(small))[:50], draw.permutation(len(rows))
+    fit = so.calibrate(pd.concat([small.iloc[few], rows.iloc[order[:20]]], ignore_index=True))
+    found, within = misses(fit, rows.iloc[order[20:]])
+    # 7.8 % mean and 4.0 % median were found: one run in ten is twice as slow as its neighbours.
+    assert np.mean(found) < 0.09
+    assert np.median(found) < 0.05
+    assert within > 0.85
 
 
 @pytest.mark.parametrize(
@@ -45,8 +87,6 @@ def test_fifty_runs_of_one_node_tell_of_the_others():
         ({"micro_batch": 3}, "row 0: data · micro_batch does not divide global_batch"),
         ({"recompute": "half"}, "recompute is 'half'; write one of none, selective, full"),
         ({"hidden": np.nan}, "row 0: hidden is nan"),
-        ({"devices": 16, "data": 16, "global_batch": 16}, "row 0: it runs across nodes"),
-        ({}, "2 different train_step rows do not tell a machine"),
     ],
 )
 def test_a_row_that_cannot_be_is_refused(wrong, says):

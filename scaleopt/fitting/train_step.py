@@ -1,81 +1,47 @@
 """Constants of a machine from the step times of training runs: rows of kind `train_step`.
 
-A row says which transformer was trained, how it was split and how long a step took. What no row
-depends on, such as the network where all ran in one node, is not told, and neither is a prediction
-that hangs on it.
+A row says which transformer was trained, how it was split and how long a step took. Few runs do not
+tell all the constants of a machine, so each has a weak prior, by the order of magnitude of devices
+of its class: what no row tells stays there, and widens whatever hangs on it. What the constants
+miss is carried over to rows alike (`train_step_likeness`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pandas as pd
-from jax import Array
+from scipy import special
 
-from scaleopt.fitting.estimate import estimate
 from scaleopt.fitting.fit import check_rows
-from scaleopt.fitting.parameters import free_parameters
-from scaleopt.fitting.result import Fit, Prediction
+from scaleopt.fitting.parameters import Parameters, free_parameters, values_of
+from scaleopt.fitting.result import Fit, Prediction, check_level, plain
+from scaleopt.fitting.scatter import KindNoise
+from scaleopt.fitting.train_step_likeness import Misses, alike
+from scaleopt.fitting.train_step_rows import NEEDED, training_columns
+from scaleopt.fitting.train_step_solve import (
+    PRIORS,
+    ObserveTrainStep,
+    Solved,
+    log_time_of,
+    solve_turns,
+)
+from scaleopt.fitting.uncertainty import Covariance
 from scaleopt.models.machine import Machine
-from scaleopt.models.parallelism import Parallelism
-from scaleopt.models.transformer import RECOMPUTE, Transformer
+from scaleopt.units import format_si
 
-NEEDED = ("devices", "hidden", "heads", "layers", "seq_len", "global_batch")
-"""What a row must say."""
-DEFAULTS = {
-    "vocab": 51200.0,
-    "micro_batch": 1.0,
-    "data": 1.0,
-    "tensor": 1.0,
-    "pipeline": 1.0,
-    "interleave": 1.0,
-    "recompute": 0.0,
-    "sequence_parallel": 0.0,
-}
-"""What a row without the column, or with an empty cell, is taken to say."""
-NODE_SIZE = 8.0
-"""Devices of a node where `nodes` is not given."""
-ROWS_A_CONSTANT = 3
-"""Different runs needed for each constant; with fewer the curve passes through its own noise."""
-STARTS = {
-    "rate": 2.2e14,
-    "bandwidth": 1.2e12,
-    "alpha": 8e-6,
-    "beta": 7e-12,
-    "network_alpha": 2e-5,
-    "network_beta": 5e-11,
-    "grain": 60.0,
-    "kernel": 2.5e-5,
-    "host": 2.5e-4,
-    "micro_batch_overhead": 1e-3,
-    "step_overhead": 2e-2,
-}
-"""Where the search starts: an accelerator of 2020 or later, by orders of magnitude."""
-
-
-class ObserveTrainStep(eqx.Module):
-    """Seconds that a machine takes for the training step of each row."""
-
-    def __call__(self, model: Machine, columns: dict[str, Array]) -> Array:
-        """The seconds of each row."""
-        names = ("hidden", "heads", "layers", "seq_len", "vocab")
-        shape: dict[str, Any] = {name: columns[name] for name in names}
-        transformer = Transformer(**shape)
-        axes = ("data", "tensor", "pipeline", "micro_batch", "interleave", "recompute")
-        split = Parallelism(
-            **{name: columns[name] for name in axes},
-            accumulation=columns["global_batch"] / (columns["data"] * columns["micro_batch"]),
-            sequence_parallel=columns["sequence_parallel"],
-        )
-        machine = replace(model, node_size=columns["node_size"])
-        return jnp.asarray(machine(transformer, split))
+_TOLD = 0.7
+"""A constant whose deviation the rows bring below this share of its prior's is told by them."""
+_ROWS_COUNTED = 20
+"""With fewer rows their misses are too few to count, and Student's t gives the range."""
 
 
 @dataclass(frozen=True, repr=False)
 class TrainStepFit(Fit[Machine]):
     """A machine fitted to training steps; it predicts rows as they stand in a table."""
+
+    misses: Misses
 
     def predict(
         self, table: pd.DataFrame | None = None, *, level: float = 0.9, **columns: Any
@@ -88,13 +54,28 @@ class TrainStepFit(Fit[Machine]):
             columns: the same as arrays, instead of a table.
 
         Returns:
-            The time and its range.
+            The time, nearer to the rows fitted than the machine alone is where they are alike, and
+            its range: what is not known of the constants, and what such rows miss.
 
         Raises:
             ValueError: a row that lacks a column, or a split that does not fit its devices.
         """
-        rows = pd.DataFrame(columns) if table is None else table
-        return super().predict(None, level=level, **training_columns(rows))
+        check_level(level)
+        rows = training_columns(pd.DataFrame(columns) if table is None else table)
+        log_time, slope = log_time_of(self.parameters, self.point, rows)
+        expected, variance, slope = self.misses.carry(alike(rows), slope)
+        variance = variance + np.einsum("ij,jk,ik->i", slope, self.covariance.matrix, slope)
+        reach = self._reach(level) * np.sqrt(variance)
+        time = np.exp(log_time + expected)
+        return Prediction(time, time * np.exp(-reach), time * np.exp(reach))
+
+    def _reach(self, level: float) -> float:
+        """How many standard deviations a share `level` of rows stays within."""
+        counted = np.sort(np.abs(self.misses.deviation))
+        place = int(np.ceil(level * (len(counted) + 1))) - 1
+        if len(counted) >= _ROWS_COUNTED and place < len(counted):
+            return float(counted[place])
+        return float(special.stdtrit(len(counted) + 1, 0.5 + level / 2))
 
 
 def fit_train_steps(table: pd.DataFrame) -> TrainStepFit:
@@ -105,71 +86,58 @@ def fit_train_steps(table: pd.DataFrame) -> TrainStepFit:
             they differ from what is taken otherwise.
 
     Returns:
-        The fit of a `Machine`.
+        The fit of a `Machine`, with `PRIORS` on its constants.
 
     Raises:
-        ValueError: a missing column or cell, a split that does not fit its devices, runs across
-            nodes, or too few different runs.
+        ValueError: a missing column or cell, or a split that does not fit its devices.
     """
     check_rows(table, ["time_s", *NEEDED])
     columns = training_columns(table)
-    # What such rows tell of the network has misled predictions by factors, so none is made of it.
-    across = table["devices"].to_numpy(float) > columns["node_size"]
-    _refuse(table, across, "it runs across nodes, which is not fitted yet")
-    runs, needed = len(pd.DataFrame(columns).drop_duplicates()), ROWS_A_CONSTANT * len(STARTS)
-    if runs < needed:
-        raise ValueError(
-            f"{runs} different train_step rows do not tell a machine's {len(STARTS)} constants; "
-            f"give {needed} or more, of several splits and models"
+    start = Machine(**{name: prior.value for name, prior in PRIORS.items()}, node_size=8)
+    parameters = free_parameters(start)
+    found = solve_turns(parameters, columns, np.log(table["time_s"].to_numpy(float)))
+    point = parameters.start()._replace(u=found.u)
+    with jax.enable_x64(True):
+        values = np.asarray(values_of(point))
+    spread = Covariance(found.covariance, np.zeros((0, len(values))), np.ones(len(values)), 30.0)
+    return TrainStepFit(
+        model=plain(parameters.model(values)),
+        estimate=values,
+        parameters=parameters,
+        point=point,
+        constrained=point,
+        covariance=spread,
+        noise=(_noise(found),),
+        observe=ObserveTrainStep(),
+        columns=columns,
+        rows=table.assign(predicted_s=table["time_s"] / np.exp(found.misses.miss)),
+        unidentified=_untold(parameters, values, found.covariance),
+        notes=("Every constant has a weak prior, assumed by the class of device.",),
+        failure=None,
+        misses=found.misses,
+    )
+
+
+def _noise(found: Solved) -> KindNoise:
+    scales, miss = found.misses.scales, np.abs(found.misses.miss)
+    return KindNoise(
+        name="train_step",
+        rows=len(miss),
+        outliers=int(np.sum(found.say < 1e-3)),
+        repeat_noise=float(scales[6]),
+        misfit=float(np.hypot(scales[0], scales[2])),
+        round_shift=0.0,
+        deviations=np.sort(miss),
+    )
+
+
+def _untold(parameters: Parameters, values: np.ndarray, covariance: np.ndarray) -> tuple[str, ...]:
+    """A sentence for each constant that rests on its prior."""
+    return tuple(
+        f"{name} is hardly told by these rows: {format_si(value, unit)} rests on what is assumed "
+        f"of such devices, within a factor of {PRIORS[name].factor:g}."
+        for name, unit, value, deviation in zip(
+            parameters.names, parameters.units, values, np.sqrt(np.diag(covariance)), strict=True
         )
-    parameters = free_parameters(Machine(**STARTS, node_size=8))
-    found = estimate(
-        ObserveTrainStep(),
-        parameters,
-        table,
-        columns,
+        if deviation > _TOLD * np.log(PRIORS[name].factor)
     )
-    return TrainStepFit(**vars(found))
-
-
-def training_columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
-    """The columns that `ObserveTrainStep` takes, with defaults where a row does not say.
-
-    Raises:
-        ValueError: a missing column, a recomputation that is not known, axes whose product is not
-            the devices, or a batch that they do not divide.
-    """
-    for name in NEEDED:
-        if name not in rows:
-            raise ValueError(f"train_step rows need the column {name!r}; add it")
-    columns = {name: rows[name].to_numpy(float) for name in NEEDED}
-    for name, default in DEFAULTS.items():
-        given = rows[name] if name in rows else pd.Series(np.nan, index=rows.index)
-        if name == "recompute":
-            given = given.map(_code)
-        columns[name] = given.astype(float).fillna(default).to_numpy()
-    axes = columns["data"] * columns["tensor"] * columns["pipeline"]
-    _refuse(rows, axes != columns["devices"], "data · tensor · pipeline is not devices")
-    batches = columns["global_batch"] / (columns["data"] * columns["micro_batch"])
-    _refuse(
-        rows, (batches < 1) | (batches % 1 != 0), "data · micro_batch does not divide global_batch"
-    )
-    devices = columns.pop("devices")
-    blank = pd.Series(np.nan, index=rows.index)
-    nodes = rows.get("nodes", blank).to_numpy(float)
-    alone = np.maximum(devices, NODE_SIZE)
-    several = np.where(np.isnan(nodes), NODE_SIZE, devices / np.where(nodes > 0, nodes, 1.0))
-    return columns | {"node_size": np.where(nodes == 1, alone, several)}
-
-
-def _code(choice: Any) -> float:
-    if isinstance(choice, str) and choice in RECOMPUTE:
-        return float(RECOMPUTE.index(choice))
-    if choice is None or choice != choice:
-        return np.nan
-    raise ValueError(f"recompute is {choice!r}; write one of {', '.join(RECOMPUTE)}")
-
-
-def _refuse(rows: pd.DataFrame, wrong: np.ndarray, rule: str) -> None:
-    if wrong.any():
-        raise ValueError(f"row {rows.index[wrong][0]}: {rule}; mend the row or drop it")

@@ -1,8 +1,9 @@
 """Counts in, seconds out: a chip, its links inside a node and across, and the host that feeds it.
 
 A layer takes what its device takes, or what its host takes to launch its kernels, whichever is
-longer: a smooth maximum of the two. The device computes, moves what is element-wise through memory,
-and reduces along the tensor axis by a ring, whose latency grows with the group.
+longer: a smooth maximum of the two. The device computes, at a rate that falls on narrow products,
+moves what is element-wise through memory, and reduces along the tensor axis by a ring, whose
+latency grows with the group.
 
 T = R (L/p · layer + passing on) + m · head + data-parallel all-reduce + update + overhead
 
@@ -14,12 +15,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from scaleopt.models.parallelism import Parallelism
+from scaleopt.models.products import Product
 from scaleopt.models.transformer import Transformer
 from scaleopt.units import (
     Bytes,
     BytesPerSecond,
     Count,
     FlopsPerSecond,
+    Fraction,
     Ratio,
     Seconds,
     SecondsPerByte,
@@ -28,6 +31,8 @@ from scaleopt.units import (
 
 _SHARPNESS = 4
 """Power of the smooth maximum: 19 % above either of two equal times."""
+_GRADIENT_BYTES = 4.0
+"""Of a gradient as it is reduced: float32, whatever the products are in."""
 _UPDATE_BYTES = 40.0
 """Read and written for each parameter by mixed-precision Adam: two gradients, weight, master weight
 and two moments in float32."""
@@ -66,11 +71,15 @@ class Machine(eqx.Module):
         beta: β [s/B], inverse bandwidth of a device inside a node.
         network_alpha: [s], of a message between nodes.
         network_beta: [s/B], inverse of a device's share of its node's bandwidth to others.
-        grain: width of a device's part of a layer at which products reach half the rate.
+        crowding: by how much that is exceeded where several groups share a node and each has
+            several members there: their rings then leave by the same link; 3 where four links
+            would be and one is used.
+        grain: g, lost at each edge of a product's weight: at this width it reaches half the rate.
         kernel: [s], fixed device time of a layer's forward pass.
         host: [s], to launch a layer's forward pass.
         micro_batch_overhead: [s], once for each micro-batch.
         step_overhead: [s], once a step.
+        overlap: share of the gradients' all-reduce that hides behind the backward pass.
         node_size: devices of a node.
 
     Raises:
@@ -82,7 +91,7 @@ class Machine(eqx.Module):
     >>> f"{machine(gpt, split):.2f} s"
     '1.06 s'
 
-    Source: the ring of `all_reduce_time`; the schedule of `Parallelism`.
+    Source: the ring of `all_reduce_time`; the edges of `Product`; the schedule of `Parallelism`.
     """
 
     rate: FlopsPerSecond
@@ -91,11 +100,13 @@ class Machine(eqx.Module):
     beta: SecondsPerByte
     network_alpha: Seconds = 0.0
     network_beta: SecondsPerByte = 0.0
+    crowding: Ratio = 0.0
     grain: Ratio = 0.0
     kernel: Seconds = 0.0
     host: Seconds = 0.0
     micro_batch_overhead: Seconds = 0.0
     step_overhead: Seconds = 0.0
+    overlap: Fraction = 0.0
     node_size: Count = 8
 
     def __check_init__(self) -> None:
@@ -107,17 +118,24 @@ class Machine(eqx.Module):
     def ring(self, split: Parallelism, group: Count, stride: Count, size: Bytes) -> Array:
         """Seconds of an all-reduce of `size` [B] in a group whose members are `stride` apart.
 
-        A ring that leaves the node and comes back once uses the links to the network of all its
-        members there.
+        Inside a node a ring; between nodes a tree for the latency, and for the bytes the links of
+        all the members in a node, less what crowding takes.
         """
         group, size, alpha, beta, far, thin = real(
             group, size, self.alpha, self.beta, self.network_alpha, self.network_beta
         )
         local = split.local(group, stride, self.node_size)
         nodes = group / local
-        messages = (nodes - 1) * far + (group - nodes) * alpha
-        slowest = jnp.where(nodes > 1, jnp.maximum(beta, thin / local), beta)
+        messages = jnp.log2(nodes) * far + (local - 1) * alpha
+        crowded = (local > 1) & (local < real(self.node_size)[0])
+        shared = thin / local * (1 + self.crowding * crowded)
+        slowest = jnp.where(nodes > 1, jnp.maximum(beta, shared), beta)
         return 2 * messages + 2 * (group - 1) / group * slowest * size
+
+    def compute(self, products: tuple[Product, ...]) -> Array:
+        """Seconds of products at the full rate, longer by what their edges lose."""
+        efforts = [product.effort(self.grain) for product in products]
+        return sum(efforts[1:], efforts[0]) / self.rate
 
     def terms(self, model: Transformer, split: Parallelism) -> TrainingTerms:
         """The seconds of each part of a training step.
@@ -131,9 +149,10 @@ class Machine(eqx.Module):
         """
         count = split.counts(model)
         tensor, data, pipeline = real(split.tensor, split.data, split.pipeline)
-        chunks, micro_batches, hidden = real(split.interleave, split.accumulation, model.hidden)
-        rate = self.rate / (1 + self.grain * tensor / hidden)
-        compute, memory = count.layer / rate, count.moved / self.bandwidth
+        chunks, micro_batches, batch = real(split.interleave, split.accumulation, split.micro_batch)
+        weights, core = count.products.weights, count.products.attention
+        passes = count.passes * self.compute(weights) + count.core_passes * self.compute(core)
+        compute, memory = batch * passes, count.moved / self.bandwidth
         reduced = count.reductions * self.ring(split, split.tensor, 1, count.message)
         device = compute + memory + reduced + self.kernel * count.passes
         layer = smooth_maximum(device, self.host * count.passes)
@@ -141,11 +160,13 @@ class Machine(eqx.Module):
         link = jnp.where(crossing, self.network_beta, self.beta)
         passing = jnp.where(pipeline > 1, chunks * link * count.passed, 0.0)
         done, idle = micro_batches * count.stage_layers, count.rounds - micro_batches
-        gradients = self.ring(split, split.data, split.tensor, 2 * count.parameters)
+        size = _GRADIENT_BYTES * count.parameters
+        gradients = (1 - self.overlap) * self.ring(split, split.data, split.tensor, size)
+        head = 3 * batch * self.compute((count.products.head,))
         update = _UPDATE_BYTES * count.parameters / self.bandwidth
         once = self.step_overhead + self.micro_batch_overhead * micro_batches
         return TrainingTerms(
-            compute=done * compute + micro_batches * count.head / rate,
+            compute=done * compute + micro_batches * head,
             memory=done * memory + micro_batches * count.logits / self.bandwidth + update,
             tensor=done * reduced,
             pipeline=idle * count.stage_layers * layer + count.rounds * passing,

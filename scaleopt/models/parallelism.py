@@ -13,6 +13,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
+from scaleopt.models.products import LayerProducts, layer_products
 from scaleopt.models.transformer import Transformer, recompute_code
 from scaleopt.units import Bytes, Count, CountedFlops, Scalar, real
 
@@ -26,6 +27,10 @@ class DeviceCounts(eqx.Module):
     """FLOP of a layer: forward, backward and what is done again."""
     head: CountedFlops
     """FLOP of the head, forward and backward."""
+    products: LayerProducts
+    """The shapes behind these FLOP, of one sequence's forward pass."""
+    core_passes: Scalar
+    """How often the attention core is computed against its forward pass alone."""
     moved: Bytes
     """Through memory by a layer's element-wise parts, in all passes."""
     logits: Bytes
@@ -37,7 +42,8 @@ class DeviceCounts(eqx.Module):
     message: Bytes
     """Size of each, and of what stages pass on: the hidden states of a micro-batch."""
     passed: Bytes
-    """What one device passes to the next stage and gets back, for each chunk of layers."""
+    """What one device passes to the next stage and gets back, for each chunk of layers: its share,
+    which the tensor group gathers again inside its node."""
     parameters: Count
     """That one device holds."""
     stage_layers: Count
@@ -117,7 +123,7 @@ class Parallelism(eqx.Module):
         forward = model.forward_of_layer()
         whole = 3.0 + (code == 2)
         core = 3.0 + (code > 0)
-        share = batch / tensor
+        products = layer_products(model, tensor)
         spread = jnp.where(split > 0, tensor, 1.0)
         tokenwise, scores = model.passing_bytes(precision)
         norms = precision * tokens * 10 * hidden
@@ -125,15 +131,17 @@ class Parallelism(eqx.Module):
         moved = batch * (whole * (norms / spread + inner / tensor) + core * scores / tensor)
         weights, message = model.weights(), batch * precision * tokens * hidden
         return DeviceCounts(
-            forward=share * forward.layers,
-            layer=share * (whole * (forward.layers - forward.attention) + core * forward.attention),
-            head=3 * share * forward.head,
+            forward=batch * forward.layers / tensor,
+            layer=batch * (whole * forward.layers + (core - whole) * forward.attention) / tensor,
+            head=3 * batch * forward.head / tensor,
+            products=products,
+            core_passes=core,
             moved=moved,
-            logits=6 * 4.0 * share * tokens * vocab,
+            logits=6 * 4.0 * batch * tokens * vocab / tensor,
             passes=whole,
             reductions=4.0 + 2.0 * (code == 2),
             message=message,
-            passed=2 * message / spread,
+            passed=2 * message / tensor,
             parameters=(layers * weights.layers / pipeline + hidden * vocab) / tensor,
             stage_layers=layers / pipeline,
             rounds=accumulation + (pipeline - 1) / chunks,

@@ -1,0 +1,68 @@
+"""Rows of kind `train_step` as columns of numbers, with what a row may leave out, and refusals."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scaleopt.models.transformer import RECOMPUTE
+
+NEEDED = ("devices", "hidden", "heads", "layers", "seq_len", "global_batch")
+"""What a row must say."""
+DEFAULTS = {
+    "vocab": 51200.0,
+    "micro_batch": 1.0,
+    "data": 1.0,
+    "tensor": 1.0,
+    "pipeline": 1.0,
+    "interleave": 1.0,
+    "recompute": 0.0,
+    "sequence_parallel": 0.0,
+}
+"""What a row without the column, or with an empty cell, is taken to say."""
+NODE_SIZE = 8.0
+"""Devices of a node where `nodes` is not given."""
+
+
+def training_columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
+    """The columns that a training step is predicted from, with defaults where a row does not say.
+
+    Raises:
+        ValueError: a missing column, a recomputation that is not known, axes whose product is not
+            the devices, or a batch that they do not divide.
+    """
+    for name in NEEDED:
+        if name not in rows:
+            raise ValueError(f"train_step rows need the column {name!r}; add it")
+    columns = {name: rows[name].to_numpy(float) for name in NEEDED}
+    for name, default in DEFAULTS.items():
+        given = rows[name] if name in rows else pd.Series(np.nan, index=rows.index)
+        if name == "recompute":
+            given = given.map(_code)
+        columns[name] = given.astype(float).fillna(default).to_numpy()
+    axes = columns["data"] * columns["tensor"] * columns["pipeline"]
+    refuse(rows, axes != columns["devices"], "data · tensor · pipeline is not devices")
+    batches = columns["global_batch"] / (columns["data"] * columns["micro_batch"])
+    refuse(
+        rows, (batches < 1) | (batches % 1 != 0), "data · micro_batch does not divide global_batch"
+    )
+    devices = columns.pop("devices")
+    blank = pd.Series(np.nan, index=rows.index)
+    nodes = rows.get("nodes", blank).to_numpy(float)
+    alone = np.maximum(devices, NODE_SIZE)
+    several = np.where(np.isnan(nodes), NODE_SIZE, devices / np.where(nodes > 0, nodes, 1.0))
+    return columns | {"node_size": np.where(nodes == 1, alone, several)}
+
+
+def refuse(rows: pd.DataFrame, wrong: np.ndarray, rule: str) -> None:
+    """Raise on the first row that is wrong."""
+    if wrong.any():
+        raise ValueError(f"row {rows.index[wrong][0]}: {rule}; mend the row or drop it")
+
+
+def _code(choice: Any) -> float:
+    if isinstance(choice, str) and choice in RECOMPUTE:
+        return float(RECOMPUTE.index(choice))
+    if choice is None or choice != choice:
+        return np.nan
+    raise ValueError(f"recompute is {choice!r}; write one of {', '.join(RECOMPUTE)}")

@@ -1,0 +1,137 @@
+"""The constants of a machine that training steps make likeliest, with a prior on each.
+
+u, the logs of the constants, is where (y − log T(u))ᵀ K⁻¹ (y − log T(u)) + Σ ((u − u₀)/s)² is
+least, with K, what is missed alike, learnt from the misses in turn.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.linalg import solve_triangular
+from scipy.optimize import least_squares
+
+from scaleopt.fitting.parameters import Parameters, Point
+from scaleopt.fitting.prior import Prior
+from scaleopt.fitting.result import log_time_and_slope, prepare_columns
+from scaleopt.fitting.train_step_likeness import (
+    SCALES,
+    Misses,
+    alike,
+    learn,
+    left_out,
+    noisy,
+    tukey_weight,
+)
+from scaleopt.models.machine import Machine
+from scaleopt.models.parallelism import Parallelism
+from scaleopt.models.transformer import Transformer
+
+PRIORS = {
+    "rate": Prior(2.2e14, 2.0),
+    "bandwidth": Prior(1.7e12, 1.5),
+    "alpha": Prior(2e-5, 2.7),
+    "beta": Prior(6.7e-12, 2.0),
+    "network_alpha": Prior(2e-5, 2.7),
+    "network_beta": Prior(1e-10, 2.2),
+    "crowding": Prior(0.5, 2.7),
+    "grain": Prior(120.0, 2.7),
+    "kernel": Prior(2.5e-5, 2.7),
+    "host": Prior(2.5e-4, 2.7),
+    "micro_batch_overhead": Prior(1e-3, 2.7),
+    "step_overhead": Prior(2e-2, 2.7),
+}
+"""What each constant is before any row is seen, in SI. They are assumed, by the order of magnitude
+of an accelerator of 2020 and later with eight to a node, and wide: the truth may well be three
+times more or less."""
+_TURNS = 3
+"""Constants and misses are fitted in turns; a fourth turn changes no digit that is shown."""
+
+
+class ObserveTrainStep(eqx.Module):
+    """Seconds that a machine takes for the training step of each row."""
+
+    def __call__(self, model: Machine, columns: dict[str, Array]) -> Array:
+        """The seconds of each row."""
+        names = ("hidden", "heads", "layers", "seq_len", "vocab")
+        shape: dict[str, Any] = {name: columns[name] for name in names}
+        transformer = Transformer(**shape)
+        axes = ("data", "tensor", "pipeline", "micro_batch", "interleave", "recompute")
+        split = Parallelism(
+            **{name: columns[name] for name in axes},
+            accumulation=columns["global_batch"] / (columns["data"] * columns["micro_batch"]),
+            sequence_parallel=columns["sequence_parallel"],
+        )
+        machine = replace(model, node_size=columns["node_size"])
+        return jnp.asarray(machine(transformer, split))
+
+
+class Solved(NamedTuple):
+    """Where the turns ended."""
+
+    u: np.ndarray
+    covariance: np.ndarray
+    misses: Misses
+    say: np.ndarray
+    """(rows,): what each row has to say, 1 unless it is wild."""
+
+
+def solve_turns(
+    parameters: Parameters, columns: dict[str, np.ndarray], log_time: np.ndarray
+) -> Solved:
+    """Constants, and the scales of what they miss, in turns.
+
+    Args:
+        parameters: the free constants, each with a prior.
+        columns: as `training_columns` gives them.
+        log_time: (rows,), of what was measured.
+    """
+    where = alike(columns)
+    prior = np.log(parameters.values())
+    precision = np.array([1 / np.log(PRIORS[name].factor) for name in parameters.names])
+    point = parameters.start()
+
+    def missed(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        predicted, slope = log_time_of(parameters, point._replace(u=u), columns)
+        return log_time - predicted, slope
+
+    def turn(u: np.ndarray, scales: np.ndarray, say: np.ndarray) -> tuple[np.ndarray, Misses]:
+        root = np.linalg.cholesky(noisy(scales, where, say))
+
+        def residual(u: np.ndarray) -> np.ndarray:
+            even = solve_triangular(root, missed(u)[0], lower=True)
+            return np.concatenate([even, (u - prior) * precision])
+
+        def slope(u: np.ndarray) -> np.ndarray:
+            even = solve_triangular(root, -missed(u)[1], lower=True)
+            return np.concatenate([even, np.diag(precision)])
+
+        u = least_squares(residual, u, jac=slope).x
+        miss, slopes = missed(u)
+        scales = learn(scales, where, miss, say)
+        inverse = np.linalg.inv(noisy(scales, where, say))
+        deviation = left_out(scales, inverse, miss, say)
+        return u, Misses(scales, where, miss, slopes, inverse, deviation)
+
+    say = np.ones(len(log_time))
+    u, misses = turn(prior, SCALES, say)
+    for _ in range(_TURNS - 1):
+        say = tukey_weight(misses.deviation)
+        u, misses = turn(u, misses.scales, say)
+    told = misses.slope.T @ misses.inverse @ misses.slope + np.diag(precision**2)
+    return Solved(u, np.linalg.inv(told), misses, say)
+
+
+def log_time_of(
+    parameters: Parameters, point: Point, columns: dict[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log T of rows, and its slope by each u, in float64."""
+    with jax.enable_x64(True):
+        log_time, slope = log_time_and_slope(
+            ObserveTrainStep(), parameters, point, prepare_columns(columns)
+        )
+    return np.asarray(log_time), np.asarray(slope)
