@@ -54,6 +54,10 @@ from .models.little import bandwidth_share as bandwidth_share
 from .models.little import bytes_in_flight as bytes_in_flight
 from .models.little import occupancy as occupancy
 from .models.little import requests_in_flight as requests_in_flight
+from .models.machine import Machine as Machine
+from .models.memory import Precision as Precision
+from .models.memory import training_memory as training_memory
+from .models.parallelism import Parallelism as Parallelism
 from .models.roofline import arithmetic_intensity as arithmetic_intensity
 from .models.roofline import attainable_rate as attainable_rate
 from .models.roofline import hierarchical_rate as hierarchical_rate
@@ -70,6 +74,7 @@ from .models.speedup import karp_flatt as karp_flatt
 from .models.speedup import sun_ni_speedup as sun_ni_speedup
 from .models.step import StepTerms as StepTerms
 from .models.step import StepTime as StepTime
+from .models.transformer import Transformer as Transformer
 from .models.usl import usl_peak_devices as usl_peak_devices
 from .models.usl import usl_peak_throughput as usl_peak_throughput
 from .models.usl import usl_throughput as usl_throughput
@@ -80,7 +85,10 @@ from .planning.algorithm import crossover_size as crossover_size
 from .planning.best import best_devices as best_devices
 from .planning.choice import DeviceChoice as DeviceChoice
 from .planning.choice import choose_devices as choose_devices
+from .planning.offer import Offer as Offer
 from .planning.optimum import optimal_devices as optimal_devices
+from .planning.plan import Plan as Plan
+from .planning.plan import plan as plan
 from .planning.scaling import ScalingCurve as ScalingCurve
 from .planning.scaling import strong_scaling as strong_scaling
 from .planning.scaling import weak_scaling as weak_scaling

@@ -78,6 +78,17 @@ class Layouts:
                             ]
                         )
 
+    def possible(self, most: int) -> np.ndarray:
+        """Every number of devices up to a limit on which the model can be split at all."""
+        data = _cuts(self.batches, most, None)[0]
+        products = [
+            np.unique(data) * tensor * pipeline
+            for tensor in self.tensors
+            for pipeline in _divisors(self._layers)
+        ]
+        found = np.unique(np.concatenate(products))
+        return found[found <= most]
+
     def count(self) -> int:
         """How many layouts there are."""
         return sum(block.shape[1] for block in self)

@@ -8,19 +8,22 @@ import equinox as eqx
 import jax
 import numpy as np
 import pandas as pd
-from jax import Array
 
 from scaleopt.fitting.result import Fit
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import ZERO_STAGES, Precision
 from scaleopt.models.transformer import RECOMPUTE, Transformer
+from scaleopt.planning.certainty import Certainty, certainty
 from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.explain import explain
 from scaleopt.planning.goal import Goal, Limits, Run
 from scaleopt.planning.layouts import Layouts
 from scaleopt.planning.offer import Offer
+from scaleopt.planning.pareto import pareto_front
 from scaleopt.planning.search import Problem, Tiles, search
 from scaleopt.planning.searched import Searched, least
 from scaleopt.planning.wishes import batches_of, check_goal, check_model, options_of
+from scaleopt.units import Scalar
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +33,8 @@ class Plan:
     best: Configuration | None
     """None where nothing keeps every limit; `explain` says what would have to give."""
     searched: tuple[Searched, ...]
+    certainty: Certainty | None = None
+    """How sure it is; None where the machine was given, not fitted."""
 
     def __repr__(self) -> str:
         found = f"{self.best.devices} devices, {self.best}" if self.best else "infeasible"
@@ -61,6 +66,17 @@ class Plan:
         """
         return pd.DataFrame([found.row() for found in self.ranked(length)])
 
+    def pareto(self) -> pd.DataFrame:
+        """What nothing beats in time, cost, memory and devices at once, the fastest first.
+
+        Every configuration is scored once more for it.
+        """
+        return pareto_front(self.searched)
+
+    def explain(self) -> str:
+        """Why it is best and what nearly was; where nothing is, what would have to give."""
+        return explain(self)
+
 
 def plan(
     workload: Transformer,
@@ -86,6 +102,8 @@ def plan(
     zero: Sequence[int] = ZERO_STAGES,
     precision: Precision | None = None,
     reserve: float = 0.1,
+    draws: int = 256,
+    level: float = 0.9,
     watch: Callable[[Tiles], Tiles] = iter,
 ) -> Plan:
     """The best configuration of a training run, out of every one there is.
@@ -115,6 +133,8 @@ def plan(
         zero: which ZeRO stages to try.
         precision: bytes of the numbers.
         reserve: share of the memory that is left to the allocator, collectives and the process.
+        draws: how many machines are drawn from a fit to see how sure the choice is.
+        level: of the ranges of time and cost.
         watch: what the tiles of the search pass on their way, such as a progress bar.
 
     Returns:
@@ -181,7 +201,11 @@ def plan(
             )
             for side in done
         ]
-    return Plan(_best(done), tuple(done))
+    best = _best(done)
+    if best is None:
+        return Plan(None, tuple(done))
+    side = next(side for side in done if side.offer is best.offer)
+    return Plan(best, tuple(done), certainty(side, best, draws=draws, level=level))
 
 
 def model_flops(model: Transformer) -> float:
@@ -192,7 +216,7 @@ def model_flops(model: Transformer) -> float:
 
 
 @eqx.filter_jit
-def _training_flops(model: Transformer) -> Array:
+def _training_flops(model: Transformer) -> Scalar:
     return 3 * model.forward().total
 
 
@@ -232,4 +256,4 @@ def _offers(
     for name in ("devices", "memory"):
         if given[name] is None:
             raise ValueError(f"{name} is needed beside a machine; give it, or a list of offers")
-    return [Offer(machine, **given)]  # pyright: ignore[reportArgumentType]
+    return [Offer(machine, **given)]

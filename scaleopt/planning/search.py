@@ -81,10 +81,8 @@ class Problem(eqx.Module):
         def number(leaf: Scalar) -> np.ndarray:
             return np.asarray(leaf, np.float64)
 
-        return cls(
-            *(jax.tree.map(number, part) for part in (model, machine, precision)),
-            *options.codes(),
-        )
+        model, machine, precision = jax.tree.map(number, (model, machine, precision))
+        return cls(model, machine, precision, *options.codes())
 
 
 class Scores(NamedTuple):
@@ -300,3 +298,9 @@ def cells_of(rows: np.ndarray, layouts: Layouts) -> Places:
     devices, batch = tensor * pipeline * data, data * micro_batch * accumulation
     place = np.searchsorted(layouts.devices, devices) * len(layouts.batches)
     return devices, batch, place + np.searchsorted(layouts.batches, batch)
+
+
+@eqx.filter_jit
+def all_scores(problem: Problem, rows: Scalar) -> Scores:
+    """Seconds and bytes of every configuration of some layouts."""
+    return score(problem, jnp.asarray(rows))

@@ -48,27 +48,28 @@ class Searched:
     def fastest_fit(self, cell: int) -> Configuration:
         """The fastest configuration of a cell that fits in memory."""
         fits = self.found.fits
-        return self._configured(
+        return self.configured(
             fits.rows[:, cell], fits.option[cell], fits.value[cell], fits.other[cell]
         )
 
     def leanest(self, cell: int) -> Configuration:
         """The configuration of a cell that is fast enough and holds least."""
         lean = self.found.leanest
-        return self._configured(
+        return self.configured(
             lean.rows[:, cell], lean.option[cell], lean.other[cell], lean.value[cell]
         )
 
     def listed(self, place: int) -> Configuration:
         """A configuration of the shortlist."""
         short = self.found.shortlist
-        return self._configured(
+        return self.configured(
             short.rows[:, place], short.option[place], short.seconds[place], short.held[place]
         )
 
-    def _configured(
+    def configured(
         self, axes: np.ndarray, option: int, seconds: float, held: float
     ) -> Configuration:
+        """A layout with one of the options it was tried with."""
         return configured(
             self.offer, self.goal, self.options, axes, int(option), float(seconds), float(held)
         )

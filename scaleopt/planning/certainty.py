@@ -1,0 +1,233 @@
+"""How sure a plan on a fit is: the same choice over machines drawn from the fit's distribution."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jax import Array
+
+from scaleopt.fitting.parameters import Parameters, Point
+from scaleopt.fitting.propagate import drawn_points
+from scaleopt.fitting.result import Fit
+from scaleopt.models.machine import Machine
+from scaleopt.models.transformer import RECOMPUTE
+from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.search import Problem, Scores, score
+from scaleopt.planning.searched import Searched
+from scaleopt.planning.words import dollars, duration, percent
+from scaleopt.units import Scalar
+
+CANDIDATES = 256
+"""Layouts of the list that are scored anew, each with every option."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration that some of the drawn machines are best with."""
+
+    found: Configuration
+    probability: float
+    """Share of the drawn machines that it is best on."""
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """How a choice fares on machines drawn from a fit."""
+
+    candidates: tuple[Candidate, ...]
+    """The likeliest first."""
+    best: float
+    """Probability that the chosen one is best."""
+    regret: float
+    """By how much the chosen one is expected to be worse than the best, as a share."""
+    time: tuple[float, float]
+    """[s], range of the run: the fit's uncertainty with what the model misses."""
+    cost: tuple[float, float]
+    """[USD]; NaN without a price."""
+    kept: dict[str, float]
+    """Probability that each limit of time or cost holds."""
+    level: float
+    draws: int
+    blind: bool
+    """Whether the time hangs on what the fit's rows do not see."""
+
+    def sentences(self) -> list[str]:
+        """As a person would be told."""
+        if self.blind:
+            return [
+                "the step time hangs on what the fit's rows do not tell (print fit.summary()), "
+                "so no range can be given; measure such runs before renting"
+            ]
+        share = percent(self.level)
+        said = [
+            f"best in {percent(self.best)} of {self.draws} machines drawn from the fit; on average "
+            f"{percent(self.regret)} worse than the best for each",
+            f"the run takes {duration(self.time[0])} to {duration(self.time[1])} ({share} range)",
+        ]
+        if np.isfinite(self.cost[0]):
+            said.append(f"it costs {dollars(self.cost[0])} to {dollars(self.cost[1])}")
+        said += [f"keeps the {name}: {percent(odds)} likely" for name, odds in self.kept.items()]
+        for other in self.candidates[:3]:
+            said.append(
+                f"{percent(other.probability)}: {other.found.devices} devices, {other.found}"
+            )
+        return said
+
+
+def certainty(side: Searched, best: Configuration, *, draws: int, level: float) -> Certainty | None:
+    """The choice over machines drawn from the fit; None where the machine was given, not fitted.
+
+    The candidates are the best layouts by the fitted machine, each with every option: what is not
+    among them is not considered on a drawn machine either.
+
+    Args:
+        side: the offer that the best is on.
+        best: the choice.
+        draws: how many machines.
+        level: of the ranges.
+    """
+    fit = side.offer.machine
+    if not isinstance(fit, Fit):
+        return None
+    step, low, high, blind = _range(fit, side, best, level)
+    rows = side.found.shortlist.rows[:, :CANDIDATES]
+    seconds, held, layout, option = _drawn(fit, side, rows, draws)
+    devices, batch = _devices(rows[:, layout]), _batch(rows[:, layout])
+    goal = side.goal
+    values = goal.value(seconds, devices, batch)
+    allowed = goal.within(seconds, devices, batch)
+    # A machine on which nothing keeps the limits still has a best one.
+    none = ~np.isfinite(allowed).any(axis=1, keepdims=True)
+    values_or_none = np.where(none, values, allowed)
+    winners = values_or_none.argmin(axis=1)
+    ours = _place(side, best, rows, layout, option)
+    regret = np.maximum(values[:, ours] / values_or_none[np.arange(draws), winners] - 1, 0)
+    counts = np.bincount(winners, minlength=len(layout))
+    likely = [place for place in np.argsort(-counts, kind="stable")[:10].tolist() if counts[place]]
+    nominal = np.median(seconds, axis=0)
+    found = tuple(
+        Candidate(
+            side.configured(
+                rows[:, layout[place]],
+                int(option[place]),
+                float(nominal[place]),
+                float(held[place]),
+            ),
+            float(counts[place] / draws),
+        )
+        for place in likely
+    )
+    time = goal.time(seconds[:, ours], devices[ours], batch[ours])
+    price = np.nan if side.offer.price is None else side.offer.price * best.devices
+    limits, kept = goal.limits, {}
+    if limits.deadline < np.inf:
+        kept["deadline"] = float(np.mean(time <= limits.deadline))
+    if limits.budget < np.inf:
+        kept["budget"] = float(np.mean(time * price <= limits.budget))
+    stretch = best.time / best.step_time / step * best.step_time
+    run = (low * stretch, high * stretch)
+    return Certainty(
+        candidates=found,
+        best=float(counts[ours] / draws),
+        regret=float(regret.mean()),
+        time=run,
+        cost=(run[0] * price, run[1] * price),
+        kept=kept,
+        level=level,
+        draws=draws,
+        blind=blind,
+    )
+
+
+def _range(
+    fit: Fit[Any], side: Searched, best: Configuration, level: float
+) -> tuple[float, float, float, bool]:
+    """The fit's own prediction of the step, without ZeRO's further traffic."""
+    model, split = side.problem.model, best.split
+    sizes = ("hidden", "heads", "layers", "seq_len", "vocab")
+    columns = {name: float(np.asarray(getattr(model, name))) for name in sizes}
+    axes = ("data", "tensor", "pipeline", "micro_batch", "interleave", "sequence_parallel")
+    columns |= {name: float(getattr(split, name)) for name in axes}
+    columns |= {
+        "devices": best.devices,
+        "nodes": max(1.0, best.devices / side.offer.node_size),
+        "global_batch": best.global_batch,
+        "recompute": RECOMPUTE[int(split.recompute)],
+    }
+    predicted = fit.predict(pd.DataFrame([columns]), level=level)
+    low, high = float(predicted.low[0]), float(predicted.high[0])
+    return float(predicted.time[0]), low, high, not np.isfinite(high)
+
+
+def _drawn(
+    fit: Fit[Any], side: Searched, rows: np.ndarray, draws: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Seconds (draws, candidates) and bytes of those that fit, with their layout and option."""
+    with jax.enable_x64(True):
+        points = drawn_points(fit, draws)
+        scores = _scores(fit.parameters, points, side.problem, rows.astype(np.float64))
+    seconds, held = np.asarray(scores.seconds), np.asarray(scores.memory)
+    fits = held <= side.memory
+    layout, option = np.nonzero(fits)
+    return seconds[:, fits], held[fits], layout, option
+
+
+@eqx.filter_jit
+def _scores(parameters: Parameters, points: Point, problem: Problem, rows: Scalar) -> Scores:
+    def on(u: Array) -> Array:
+        drawn: Machine = parameters.model(points._replace(u=u).values())
+        machine = eqx.tree_at(lambda m: m.node_size, drawn, problem.machine.node_size)
+        moved = eqx.tree_at(lambda p: p.machine, problem, machine)
+        return score(moved, jnp.asarray(rows)).seconds
+
+    return Scores(jax.lax.map(on, jnp.asarray(points.u)), score(problem, jnp.asarray(rows)).memory)
+
+
+def _devices(rows: np.ndarray) -> np.ndarray:
+    return rows[0] * rows[1] * rows[3]
+
+
+def _batch(rows: np.ndarray) -> np.ndarray:
+    return rows[3] * rows[4] * rows[5]
+
+
+def _place(
+    side: Searched, best: Configuration, rows: np.ndarray, layout: np.ndarray, option: np.ndarray
+) -> int:
+    """Where the chosen one is among the candidates."""
+    short = side.found.shortlist
+    for place in range(rows.shape[1]):
+        if side.listed(place).row() == best.row():
+            return int(np.flatnonzero((layout == place) & (option == short.option[place]))[0])
+    raise LookupError("the best configuration is not in the list of the best")
+
+
+def extrapolations(best: Configuration) -> list[str]:
+    """Where the configuration lies outside of what the fit has seen."""
+    fit = best.offer.machine
+    if not isinstance(fit, Fit):
+        return []
+    rows, said, split = fit.rows, [], best.split
+    for name in ("devices", "data", "tensor", "pipeline", "micro_batch", "interleave"):
+        used = best.devices if name == "devices" else int(getattr(split, name))
+        most = rows[name].max() if name in rows else 1
+        if used > most:
+            said.append(f"{name} {used}: at most {most:g} in the rows fitted")
+    recompute = RECOMPUTE[int(split.recompute)]
+    tried = set(rows["recompute"].dropna()) if "recompute" in rows else {"none"}
+    if recompute not in tried:
+        said.append(f"recompute {recompute}: not in the rows fitted")
+    along = rows["sequence_parallel"].any() if "sequence_parallel" in rows else False
+    if split.sequence_parallel and not along:
+        said.append("sequence parallel: not in the rows fitted")
+    node = best.offer.node_size
+    if best.devices > node and bool((rows["devices"] <= node).all()):
+        said.append(
+            f"{best.devices} devices lie across nodes of {node}, and every row fitted was on one: "
+            "nothing measured tells of the network"
+        )
+    return said

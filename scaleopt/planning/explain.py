@@ -1,0 +1,228 @@
+"""A plan in words: what is best, where its time goes, what binds, what nearly was, how sure."""
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scaleopt.planning.breakdown import breakdown
+from scaleopt.planning.certainty import extrapolations
+from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.limits import Infeasible, binding, infeasible
+from scaleopt.planning.searched import Searched
+from scaleopt.planning.words import amount, dollars, duration, gigabytes, percent
+
+if TYPE_CHECKING:
+    from scaleopt.planning.plan import Plan
+
+_ALTERNATIVES = 3
+_SAID = 0.0005
+"""Share of the objective below which a difference between two configurations is not spelt out."""
+
+
+def explain(plan: "Plan") -> str:
+    """The whole plan as text."""
+    if plan.best is None:
+        return _unfeasible(plan, infeasible(plan.searched))
+    best = plan.best
+    goal = _side(plan, best).goal
+    parts = [
+        f"Best for {_AIMS[goal.objective]}, of {plan.configurations:,} configurations:",
+        *_indent(_headline(best), _takes(plan, best)),
+        "",
+        "Where a step goes:",
+        *_indent(*_step(plan, best)),
+        "",
+        "What binds:",
+        *_indent(*_binding(plan, best)),
+        "",
+        "What nearly was:",
+        *_indent(*_alternatives(plan, best)),
+    ]
+    said = extrapolations(best)
+    if said:
+        parts += ["", "Beyond what was measured:", *_indent(*said)]
+    if plan.certainty is not None:
+        parts += ["", "How sure:", *_indent(*plan.certainty.sentences())]
+    return "\n".join(parts)
+
+
+_AIMS = {
+    "time": "time",
+    "cost": "cost",
+    "cost_time": "cost × time",
+    "devices": "the number of devices",
+    "energy": "energy",
+}
+
+
+def alternatives(plan: "Plan") -> list[Configuration]:
+    """The best that split the devices otherwise, or are on another number of them."""
+    found, seen = [], {_kind(plan.best)} if plan.best else set()
+    for other in plan.ranked(len_of_list(plan)):
+        if _kind(other) not in seen:
+            seen.add(_kind(other))
+            found.append(other)
+        if len(found) == _ALTERNATIVES:
+            break
+    return found
+
+
+def len_of_list(plan: "Plan") -> int:
+    """How many layouts the search has kept."""
+    return sum(len(side.found.shortlist.value) for side in plan.searched)
+
+
+def _kind(found: Configuration) -> tuple[object, ...]:
+    split = found.split
+    return found.offer.name, split.data, split.tensor, split.pipeline
+
+
+def _side(plan: "Plan", found: Configuration) -> Searched:
+    return next(side for side in plan.searched if side.offer is found.offer)
+
+
+def _indent(*lines: str) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _headline(found: Configuration) -> str:
+    named = f"{found.offer.name}: " if found.offer.name else ""
+    return f"{named}{found.devices} devices, global batch {found.global_batch}: {found}"
+
+
+def _takes(plan: "Plan", found: Configuration) -> str:
+    side = _side(plan, found)
+    parts = [f"{duration(found.step_time)} a step"]
+    if found.steps > 1:
+        parts.append(f"{amount(found.steps)} steps in {duration(found.time)}")
+    if found.offer.price is not None:
+        parts.append(dollars(found.cost))
+    if found.offer.power is not None:
+        parts.append(f"{found.energy / 3.6e6:,.0f} kWh")
+    parts.append(f"{gigabytes(found.memory)} of {gigabytes(side.memory)} a device")
+    peak = "MFU" if found.offer.peak_rate is not None else "MFU (of the machine's own rate)"
+    return ", ".join([*parts, f"{peak} {percent(found.mfu)}"])
+
+
+def _step(plan: "Plan", best: Configuration) -> list[str]:
+    terms, memory = breakdown(_side(plan, best).problem, [best])
+    total = sum(float(part[0]) for part in terms.values())
+    lines = [
+        f"{name:<10} {percent(float(part[0]) / total):>5}   {duration(float(part[0]))}"
+        for name, part in terms.items()
+    ]
+    held = ", ".join(f"{name} {gigabytes(float(part[0]))}" for name, part in memory.items())
+    return [*lines, f"memory: {held}"]
+
+
+def _binding(plan: "Plan", best: Configuration) -> list[str]:
+    goal = _side(plan, best).goal
+    reached = objective_of(plan, best)
+    lines = []
+    for bound in binding(plan.searched, best):
+        if goal.objective == "devices":
+            gain = f"{int(bound.value)} devices"
+        else:
+            gain = f"{percent(1 - bound.value / reached)} less {_AIMS[goal.objective]}"
+        lines.append(f"{_LIMIT_NAMES[bound.limit]}: without it {gain}")
+    most = max(int(side.layouts.devices[-1]) for side in plan.searched)
+    if best.devices == most and goal.objective == "time":
+        lines.append(f"devices: it uses all {most} that can be had")
+    return lines or ["nothing: no limit makes the plan worse"]
+
+
+_LIMIT_NAMES = {
+    "memory": "memory of a device",
+    "budget": "budget",
+    "deadline": "deadline",
+    "min_mfu": "least MFU",
+    "min_efficiency": "least efficiency",
+}
+
+
+def objective_of(plan: "Plan", found: Configuration) -> float:
+    """What is to be small."""
+    step, devices, batch = (
+        np.array(number) for number in (found.step_time, found.devices, found.global_batch)
+    )
+    return float(_side(plan, found).goal.value(step, devices, batch))
+
+
+def _alternatives(plan: "Plan", best: Configuration) -> list[str]:
+    others = alternatives(plan)
+    if not others:
+        return ["nothing: no other split of devices keeps the limits"]
+    goal = _side(plan, best).goal
+    reached, lines = objective_of(plan, best), []
+    for other in others:
+        lines.append(_headline(other))
+        if goal.objective == "devices":
+            more = other.devices - best.devices
+            lines.append(f"    {more} devices more" if more else "    as many devices, but slower")
+        else:
+            worse = percent(objective_of(plan, other) / reached - 1)
+            lines.append(
+                f"    {worse} more {_AIMS[goal.objective]}: {_difference(plan, best, other)}"
+            )
+    return lines
+
+
+def _difference(plan: "Plan", best: Configuration, other: Configuration) -> str:
+    """Which terms make the other worse, as shares of the best one's run."""
+    first, second = (
+        {name: float(part[0]) for name, part in breakdown(_side(plan, it).problem, [it])[0].items()}
+        for it in (best, other)
+    )
+    by_device = _side(plan, best).goal.objective in ("cost", "energy")
+    weights = [it.steps * (it.devices if by_device else 1) for it in (best, other)]
+    total = weights[0] * sum(first.values())
+    change = {
+        name: (weights[1] * second[name] - weights[0] * first[name]) / total for name in first
+    }
+    said = sorted(change.items(), key=lambda item: -abs(item[1]))
+    words = [f"{name} {100 * share:+.1f} %" for name, share in said if abs(share) > _SAID]
+    return ", ".join(words) or "all terms alike"
+
+
+def _unfeasible(plan: "Plan", why: Infeasible) -> str:
+    if not why.shortfalls and not why.relaxed:
+        return _no_split(plan, why)
+    lines = ["Nothing keeps every limit."]
+    for short in why.shortfalls:
+        lines += ["", f"{short.kind}:", *_indent(_headline(short.found), _takes(plan, short.found))]
+        for limit, (found, allowed) in short.breaks.items():
+            lines.append(f"  breaks the {_LIMIT_NAMES[limit]}: {_beyond(limit, found, allowed)}")
+    lines += ["", "What would do, everything else kept:"]
+    for limit, needed in why.relaxed.items():
+        lines.append(f"  {_LIMIT_NAMES[limit]}: {_amount(limit, needed)}")
+    if not why.relaxed:
+        lines.append("  no single limit: at least two must give")
+    return "\n".join(lines)
+
+
+def _beyond(limit: str, found: float, allowed: float) -> str:
+    if limit.startswith("min_"):
+        return f"{_amount(limit, found)}, and {_amount(limit, allowed)} is asked for"
+    more = percent(found / allowed - 1)
+    return f"{_amount(limit, found)} against {_amount(limit, allowed)}, {more} too much"
+
+
+def _amount(limit: str, value: float) -> str:
+    if limit == "memory":
+        return f"{gigabytes(value)} a device"
+    if limit == "budget":
+        return dollars(value)
+    return duration(value) if limit == "deadline" else percent(value)
+
+
+def _no_split(plan: "Plan", why: Infeasible) -> str:
+    asked = np.unique(np.concatenate([side.layouts.devices for side in plan.searched]))
+    middle = float(np.median(asked))
+    near = sorted(sorted(why.counts, key=lambda count: abs(count - middle))[:6])
+    listed = ", ".join(map(str, itertools.islice(asked.tolist(), 6)))
+    return (
+        f"The model cannot be split evenly over {listed}{' …' if len(asked) > 6 else ''} devices: "
+        "heads, layers or batch do not divide.\n"
+        f"Numbers of devices that would do: {', '.join(map(str, near))}."
+    )

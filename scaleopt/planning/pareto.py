@@ -1,0 +1,93 @@
+"""The configurations that nothing beats in time, cost, memory and devices at once."""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+import pandas as pd
+
+from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.layouts import AXES, tiles
+from scaleopt.planning.search import TILE, all_scores, cells_of
+from scaleopt.planning.searched import Searched
+
+_AIMS = ("time_s", "cost", "memory_bytes", "devices")
+
+
+def pareto_front(sides: Sequence[Searched]) -> pd.DataFrame:
+    """Every configuration that keeps the limits and that no other is better than, aim by aim.
+
+    Args:
+        sides: the offers with what was found on them.
+
+    Returns:
+        A row each, the fastest first.
+    """
+    found = [configuration.row() for side in sides for configuration in _front_of(side)]
+    if not found:
+        return pd.DataFrame()
+    rows = pd.DataFrame(found)
+    aims = [aim for aim in _AIMS if aim in rows]
+    kept = undominated(rows[aims].to_numpy(float))
+    return rows[kept].sort_values(aims, kind="stable").reset_index(drop=True)
+
+
+def undominated(points: np.ndarray) -> np.ndarray:
+    """Which points no other is at least as good as in every column and better in one.
+
+    Of equal points the first is kept.
+
+    >>> undominated(np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 2.0], [1.0, 2.0]])).tolist()
+    [True, True, False, False]
+    """
+    kept = np.ones(len(points), bool)
+    for place, point in enumerate(points):
+        if not kept[place]:
+            continue
+        beaten = np.all(points >= point, axis=1)
+        beaten[: place + 1] &= np.any(points[: place + 1] > point, axis=1)
+        kept &= ~beaten
+    return kept
+
+
+def _front_of(side: Searched) -> list[Configuration]:
+    """For each number of devices those that are fastest for the memory they hold.
+
+    On one offer and one number of devices a shorter run is a cheaper one, so that time and memory
+    are all there is to compare; what remains is little, and compared in full afterwards.
+    """
+    front = np.empty((4, 0))  # devices, seconds of the run, bytes, number of the configuration
+    rows, options = np.empty((len(AXES), 0), np.int64), np.empty(0, np.int64)
+    steps = np.empty(0)
+    for tile, true in tiles(iter(side.layouts), TILE):
+        with jax.enable_x64(True):
+            scores = all_scores(side.problem, tile.astype(np.float64))
+        seconds, held = (np.asarray(part)[:true] for part in scores)
+        devices, batch, _ = cells_of(tile[:, :true], side.layouts)
+        allowed = (held <= side.memory) & (
+            seconds <= side.goal.slowest(devices, batch)[:, None] * (1 + 1e-12)
+        )
+        layout, option = np.nonzero(allowed)
+        step = seconds[layout, option]
+        time = side.goal.time(step, devices[layout], batch[layout])
+        new = np.stack([devices[layout], time, held[layout, option], np.zeros(len(step))])
+        front = np.concatenate([front, new], axis=1)
+        rows = np.concatenate([rows, tile[:, layout]], axis=1)
+        options, steps = np.concatenate([options, option]), np.concatenate([steps, step])
+        kept = _steps_down(front[0], front[1], front[2])
+        front, rows, options, steps = front[:, kept], rows[:, kept], options[kept], steps[kept]
+    return [
+        side.configured(rows[:, place], int(options[place]), float(steps[place]), front[2, place])
+        for place in range(front.shape[1])
+    ]
+
+
+def _steps_down(devices: np.ndarray, time: np.ndarray, memory: np.ndarray) -> np.ndarray:
+    """Places of the points that hold less than every faster one on as many devices."""
+    order = np.lexsort((memory, time, devices))
+    # With every number of devices a range of its own, one running minimum serves all of them.
+    _, group = np.unique(devices[order], return_inverse=True)
+    span = memory.max(initial=0.0) * 2 + 1
+    shifted = memory[order] - group * span
+    before = np.minimum.accumulate(np.concatenate([[np.inf], shifted[:-1]]))
+    return order[shifted < before]
