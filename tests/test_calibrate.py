@@ -154,15 +154,17 @@ def test_few_rows_never_crash():
         assert so.report(found, choice, {})
 
 
-def test_intervals_hold_the_truth_when_whole_rounds_shift():
-    """Repeats of one round hang together; taken as independent they cover half of the time."""
+@pytest.mark.parametrize("runs", [8, 4])
+def test_intervals_hold_the_truth_when_whole_rounds_or_runs_shift(runs):
+    """Rows of one round or run hang together; taken as independent they cover half of the time."""
     held, tables = dict.fromkeys(TRUTH, 0), 60
     for seed in range(tables):
-        table = pd.concat([simulated.table(1000 * seed + k).assign(round=k) for k in range(8)])
+        rounds = [simulated.table(1000 * seed + k) for k in range(8)]
+        table = pd.concat([one.assign(round=k, run=k * runs // 8) for k, one in enumerate(rounds)])
         table = table[table["repeat"] == 0].reset_index(drop=True)
         random = np.random.default_rng(seed)
-        shifts = {kind: np.exp(random.normal(0, 0.1, 8)) for kind in ("step", "all_reduce")}
-        factor = [shifts[op][r] for op, r in zip(table["op"], table["round"], strict=True)]
+        shifts = {kind: np.exp(random.normal(0, 0.1, runs)) for kind in ("step", "all_reduce")}
+        factor = [shifts[op][r] for op, r in zip(table["op"], table["run"], strict=True)]
         found = so.calibrate(table.assign(time_s=table["time_s"] * factor))
         low, high = found.interval(0.95)
         for name in TRUTH:

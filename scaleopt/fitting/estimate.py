@@ -54,8 +54,11 @@ def estimate(
     kinds = {str(op): (table["op"] == op).to_numpy() for op in table["op"].unique()}
     cell = pd.DataFrame(columns).assign(op=table["op"].to_numpy())
     cells = cell.groupby(list(cell.columns), dropna=False, sort=False).ngroup().to_numpy()
-    rounds = table["round"].fillna(-1) if "round" in table else np.zeros(len(table))
-    nests = Nests(cells, np.asarray(rounds))
+    rounds, runs = (
+        np.asarray(table[name].fillna(-1) if name in table else np.zeros(len(table)))
+        for name in ("round", "run")
+    )
+    nests = Nests(cells, rounds, runs)
     point = parameters.start()
     if start is not None:
         point = point._replace(u=np.log(start), coordinate=np.full(len(start), Coordinate.LOG))
@@ -100,9 +103,14 @@ def estimate(
         columns=columns,
         rows=table.assign(predicted_s=np.exp(np.asarray(best.log_predicted))),
         unidentified=() if failure else unidentified(point, spread, parameters, remedy),
-        notes=notes,
+        notes=(*notes, *map(_prior_note, (priors or {}).items())),
         failure=failure,
     )
+
+
+def _prior_note(given: tuple[str, Prior]) -> str:
+    name, (value, factor) = given
+    return f"{name} was given a prior: {value:.4g} within a factor of {factor:g} in 68 % of cases."
 
 
 def _loose(point: Point, spread: Covariance) -> np.ndarray:

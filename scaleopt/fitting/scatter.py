@@ -1,10 +1,10 @@
 """How the rows of one kind scatter about a model, and which of them are independent.
 
 Rows come in nests: repeats taken in one breath (a burst: one cell in one round), bursts of one cell
-(the same operation, N and sizes), and all the cells of a round, which the machine's mood shifts
-together. Each level is compared with the one inside it, and where it scatters more than chance
-allows it, not the row, is the unit of independence. Cells that scatter more than their bursts are
-what the model misses.
+(the same operation, N and sizes), all the cells of a round, which the machine's mood shifts
+together, and all the rounds of a run, which one start of the processes shifts together. Each level
+is compared with the one inside it, and where it scatters more than chance allows it, not the row,
+is the unit of independence. Cells that scatter more than their bursts are what the model misses.
 
 Source: N. R. Draper and H. Smith, "Applied Regression Analysis", 3rd ed., section 2.1, for the
 lack-of-fit ratio; H. Scheffé, "The Analysis of Variance", 1959, chapter 5, for nested levels.
@@ -18,8 +18,9 @@ from scipy import special
 
 from scaleopt.fitting.solve import NORMAL_MAD
 
-_CHANCE = 0.01
-"""A level counts where chance alone would scatter it so only this often."""
+_CHANCE, _CHANCE_OF_RUNS = 0.01, 0.05
+"""A level counts where chance alone would scatter it so only this often; of few runs only a large
+shift can be told from chance at all."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class KindNoise:
     """Relative scatter of whole rounds; 0 if none."""
     deviations: np.ndarray
     """Sorted |log measured − log predicted|, the outliers among them."""
+    run_shift: float = 0.0
+    """Relative scatter of whole runs beyond that of their rounds; 0 if none."""
 
     def spread(self, level: float) -> float:
         """The |log| deviation that a share `level` of the rows stays within."""
@@ -46,14 +49,18 @@ class KindNoise:
 
 
 class Nests(NamedTuple):
-    """Which cell and which round each row belongs to, as whole numbers from 0."""
+    """Which cell, round and run each row belongs to, as whole numbers from 0.
+
+    Rounds are numbered through all runs, so that each is of one run.
+    """
 
     cell: np.ndarray
     round: np.ndarray
+    run: np.ndarray
 
     def of(self, mask: np.ndarray) -> "Nests":
         """The same of some rows."""
-        return Nests(_numbered(self.cell[mask]), _numbered(self.round[mask]))
+        return Nests(*(_numbered(labels[mask]) for labels in self))
 
     @property
     def burst(self) -> np.ndarray:
@@ -74,6 +81,8 @@ class Independence(NamedTuple):
     """Variance between cells beyond that within them."""
     round_shift: float
     """Variance of a shift that all rows of a round share."""
+    run_shift: float
+    """Variance of a shift that all rows of a run share, beyond that of rounds."""
 
 
 def independence(influence: np.ndarray, nests: Nests, share: float) -> Independence:
@@ -84,30 +93,35 @@ def independence(influence: np.ndarray, nests: Nests, share: float) -> Independe
         nests: where the rows belong.
         share: degrees of freedom that the parameters took from these rows.
     """
-    rows, (cell, round_), burst = len(influence), nests, nests.burst
-    rounds, bursts, cells = round_.max() + 1, burst.max() + 1, cell.max() + 1
+    rows, (cell, round_, run), burst = len(influence), nests, nests.burst
+    rounds, bursts, cells, runs = (labels.max() + 1 for labels in (round_, burst, cell, run))
     variance, units = float(np.sum(influence**2)) / max(rows - share, 1.0), float(rows)
     cell_means = _means(influence, cell)
     around = influence - cell_means
-    round_means = _means(around, round_)
+    round_means, run_means = _means(around, round_), _means(around, run)
     settled = _means(around - round_means, burst)
     inner, inner_degrees = _mean_square(settled, bursts - cells - rounds + 1)
 
-    shift = 0.0
-    outer, degrees = _mean_square(round_means, rounds - 1)
+    shift = run_shift = 0.0
+    between = inner, inner_degrees
+    outer, degrees = _mean_square(round_means - run_means, rounds - runs)
     if _beyond_chance(outer, degrees, inner, inner_degrees):
         shift = (outer - inner) * rounds / rows
+        between = outer, degrees
+    outer, degrees = _mean_square(run_means, runs - 1)
+    if _beyond_chance(outer, degrees, *between, chance=_CHANCE_OF_RUNS):
+        run_shift = (outer - between[0]) * runs / rows
     within, within_degrees = _mean_square(influence - _means(influence, burst), rows - bursts)
     if _beyond_chance(inner, inner_degrees, within, within_degrees):
-        between = float(np.sum(_means(influence, burst) ** 2))
-        variance = max(variance, between / max(bursts - share * bursts / rows, 1.0))
+        squares = float(np.sum(_means(influence, burst) ** 2))
+        variance = max(variance, squares / max(bursts - share * bursts / rows, 1.0))
         units = float(bursts)
     misfit = 0.0
     outer, degrees = _mean_square(cell_means, cells - share * cells / rows)
     if cells > 1 and _beyond_chance(outer, degrees, inner, inner_degrees):
         misfit = (outer - inner) * cells / rows
         variance, units = max(variance, outer), float(cells)
-    return Independence(variance, units, misfit, shift)
+    return Independence(variance, units, misfit, shift, run_shift)
 
 
 def kind_noise(
@@ -135,6 +149,7 @@ def kind_noise(
         misfit=scale * float(np.sqrt(found.misfit)),
         round_shift=scale * float(np.sqrt(found.round_shift)),
         deviations=np.sort(np.abs(residual)),
+        run_shift=scale * float(np.sqrt(found.run_shift)),
     )
     return noise, found
 
@@ -152,8 +167,15 @@ def _mean_square(values: np.ndarray, degrees: float) -> tuple[float, float]:
     return float(np.sum(values**2)) / max(degrees, 1.0), float(degrees)
 
 
-def _beyond_chance(outer: float, outer_degrees: float, inner: float, inner_degrees: float) -> bool:
+def _beyond_chance(
+    outer: float,
+    outer_degrees: float,
+    inner: float,
+    inner_degrees: float,
+    *,
+    chance: float = _CHANCE,
+) -> bool:
     """Whether the outer level scatters more than the inner one explains."""
     if outer_degrees < 1 or inner_degrees < 1 or inner <= 0:
         return False
-    return bool(special.fdtrc(outer_degrees, inner_degrees, outer / inner) < _CHANCE)
+    return bool(special.fdtrc(outer_degrees, inner_degrees, outer / inner) < chance)

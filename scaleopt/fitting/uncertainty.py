@@ -85,7 +85,7 @@ def covariance(
     taken = float(np.sum(np.sum((unit @ basis.T) ** 2, axis=0) / singular[seen] ** 2))
 
     noises, bread, meat = [], known.T @ known, known.T @ known
-    degrees, rounds = -taken, np.inf
+    degrees, fewest = -taken, np.inf
     for (name, mask), own in zip(kinds.items(), scale, strict=True):
         share, inside = taken * mask.sum() / rows, nests.of(mask)
         noise, found_scatter = kind_noise(
@@ -97,13 +97,15 @@ def covariance(
         bread += steepness * square
         meat += found_scatter.variance * square
         degrees += found_scatter.units
-        if found_scatter.round_shift > 0:
-            sums = np.array([np.bincount(inside.round, column) for column in unit[mask].T]).T
-            meat += found_scatter.round_shift * sums.T @ sums
-            rounds = min(rounds, len(sums) - 1)
+        shifts = (inside.round, found_scatter.round_shift), (inside.run, found_scatter.run_shift)
+        for shared, shift in shifts:
+            if shift > 0:
+                sums = np.array([np.bincount(shared, column) for column in unit[mask].T]).T
+                meat += shift * sums.T @ sums
+                fewest = min(fewest, len(sums) - 1)
     if degrees < _NO_DEGREES:
         return blank(free), tuple(noises)
     inverse = np.linalg.inv(basis @ bread @ basis.T)
     moment = basis.T @ inverse @ (basis @ meat @ basis.T) @ inverse @ basis
     matrix = moment / np.outer(norm, norm)
-    return Covariance(matrix, directions[~seen], norm, min(degrees, rounds)), tuple(noises)
+    return Covariance(matrix, directions[~seen], norm, min(degrees, fewest)), tuple(noises)

@@ -96,11 +96,12 @@ def _about_noise(fit: Fit[StepTime]) -> list[str]:
                 f"{kind.name}: the model misses by {100 * kind.misfit:.0f} % beyond the noise; "
                 "the intervals allow for it"
             )
-        if kind.round_shift > 0:
-            said.append(
-                f"{kind.name}: whole rounds shift by {100 * kind.round_shift:.0f} %; "
-                "the intervals allow for it"
-            )
+        for what, shift in (("rounds", kind.round_shift), ("runs", kind.run_shift)):
+            if shift > 0:
+                said.append(
+                    f"{kind.name}: whole {what} shift by {100 * shift:.0f} %; "
+                    "the intervals allow for it"
+                )
         if kind.repeat_noise > _NOISY:
             said.append(f"{kind.name}: repeats scatter by {100 * kind.repeat_noise:.0f} %")
         if kind.outliers:
