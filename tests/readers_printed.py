@@ -29,6 +29,7 @@ _PADDED = re.compile(r"(?<![\w.+-])0\d+")
 _DATA = re.compile(r"\s*\d[\s\d]{5}")
 FREE = ("mapped CSV", "Extra-P", "Extra-P, JSON", "oneCCL, CSV", "accelerator-microbenchmarks")
 """Formats that print as many digits as a number needs."""
+_FIELDS = ("op", "devices", "nodes", "size", "time", "dtype")
 US = 1e-6
 
 
@@ -51,7 +52,8 @@ def excused(name, damaged, originals, wrong, count):
         wrong: keys that are not the sample's; where there are none, rows are missing.
         count: of rows that were read.
     """
-    texts = _partly_mended(SAMPLES[name][0], damaged)
+    sample = SAMPLES[name][0]
+    texts = {*_partly_mended(sample, damaged, False), *_partly_mended(sample, damaged, True)}
     files = [printed_rows(name, text, originals) for text in texts]
     files = [rows for rows in files if rows is not None]
     if wrong:
@@ -59,12 +61,16 @@ def excused(name, damaged, originals, wrong, count):
     return any(len(rows) <= count for rows in files)
 
 
-def _partly_mended(original, damaged):
+def _partly_mended(original, damaged, from_end):
     """The texts that some of the damage makes, line by line."""
     ours, theirs = original.split("\n"), damaged.split("\n")
     pieces = []
     for tag, a, b, c, d in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         pairs = min(b - a, d - c) * (tag == "replace")
+        lead = (b - a, d - c) if from_end else (0, 0)  # where the surplus stands
+        front, back = max(lead[0] - pairs, 0), max(lead[1] - pairs, 0)
+        pieces.append((ours[a : a + front], theirs[c : c + back]))
+        a, c = a + front, c + back
         pieces += [([ours[a + n]], [theirs[c + n]]) for n in range(pairs)]
         pieces.append((ours[a + pairs : b], theirs[c + pairs : d]))
     damages = [n for n, (one, other) in enumerate(pieces) if one != other]
@@ -91,19 +97,21 @@ def printed_rows(name, text, originals):
         return None
     if found is None:
         return None
-    return [
-        (
-            named[0] if named else op,
-            devices,
-            named[1] if named[1:] else nodes,
-            size,
-            f"{time:.9g}",
-            dtype,
-        )
-        for (op, _, nodes, _, _, dtype), (devices, size, time, *named) in zip(
-            originals, found, strict=False
-        )
+    held = [
+        dict(zip(_FIELDS, was, strict=True)) | row
+        for was, row in zip(originals, found, strict=False)
     ]
+    return [(*row.values(),) for row in held]
+
+
+def _row(time, size, **told):
+    """What a law says of a row: its time [s], its size [B], and what else is not the sample's."""
+    return {"time": f"{time:.9g}", "size": size, **told}
+
+
+def _run(devices):
+    """The devices of a row; one alone is on one host."""
+    return {"devices": devices, "nodes": 1 if devices == 1 else None}
 
 
 def _free(line):
@@ -114,6 +122,7 @@ def _free(line):
 
 def _printed(line):
     """A line with only the shape of its numbers left; a table's with their places as well."""
+    line = re.sub(r" u(?=int8 )|  (?=int8 )", "  ", line)  # of one size
     if _DATA.match(line):
         return _FIELD.sub(lambda m: f"<{len(m[0])}.{len(m[2] or '')}>", line)
     return re.sub(r"\d+(?:\.(\d+))?", lambda m: "0." + "0" * len(m[1] or ""), line)
@@ -145,7 +154,7 @@ def _nccl(lines):
         for time, algbw, busbw, _ in (rest[:4], rest[4:]):
             if not _agrees(algbw, size / 1e3, time) or not _agrees(busbw, 1.5 * size / 1e3, time):
                 return None
-            found.append((4, size, float(time) * US))
+            found.append(_row(float(time) * US, size))
             buses.append(float(busbw))
     if average := re.findall(r"Avg bus bandwidth    : (\S+)", "\n".join(lines)):
         slack = 0.005 + 5e-6 * float(average[0])
@@ -163,7 +172,7 @@ def _old(lines):
         for time, algbw, busbw, _ in (rest[:4], rest[4:]):
             if not _agrees(algbw, 1048576 / 1e3, time) or not _agrees(busbw, 786432 / 1e3, time):
                 return None
-            found.append((4, 4 * 1048576, float(time) * US))
+            found.append(_row(float(time) * US, 4 * 1048576))
     return found
 
 
@@ -181,16 +190,19 @@ def _nccl_json(text):
         time, *rates = (f"{result[place][name]:.6f}" for name in ("time", "alg_bw", "bus_bw"))
         if not all(_agrees(rate, 1048576 / 1e3, time) for rate in rates):
             return None
-        found.append((2, 1048576, float(time) * US))
+        found.append(_row(float(time) * US, 1048576))
     return found
 
 
 def _osu(lines):
     found = []
     for power, (size, average, least, most, _) in enumerate(_cells(lines)):
-        if int(size) != 2**power or not float(least) <= float(average) <= float(most):
+        begins = (power, size) == (0, "0")  # as it can
+        if not (begins or int(size) == 2**power):
             return None
-        found.append((8, 8 * 2**power, float(average) * US))
+        if not float(least) <= float(average) <= float(most):
+            return None
+        found.append(_row(float(average) * US, 8 * int(size)))
     return found
 
 
@@ -204,10 +216,10 @@ def _imb(lines):
         if place < 5:
             if not _agrees(times[1], size, times[0]):
                 return None
-            found.append((2, size, float(times[0]) * US))
+            found.append(_row(float(times[0]) * US, size))
         elif float(times[0]) <= float(times[2]) <= float(times[1]):
-            n, nodes = processes[1], 1 if processes[1] == 1 else None
-            found.append((n, n * n * size, float(times[2]) * US, "all_to_all", nodes))
+            n = processes[1]
+            found.append(_row(float(times[2]) * US, n * n * size, **_run(n)))
         else:
             return None
     return found
@@ -220,7 +232,7 @@ def _oneccl(lines):
         bounds = float(least) <= float(average) <= float(most)
         if int(size) != 4096 << power or int(count) != 1024 << power or not bounds:
             return None
-        found.append((processes, processes * int(size), float(average) * US))
+        found.append(_row(float(average) * US, processes * int(size), **_run(processes)))
     return found
 
 
@@ -234,32 +246,34 @@ def _oneccl_csv(lines):
             return None
         if not least <= average <= most:
             return None
-        found.append((ranks, ranks * size, average * US))
-    return found if len({ranks for ranks, _, _ in found}) == 1 else None
+        found.append(_row(average * US, ranks * size, **_run(ranks)))
+    return found if len({row["devices"] for row in found}) < 2 else None
 
 
 def _deepspeed(lines):
     devices = int(re.findall(r"(\d+) devices", lines[0])[0])
-    size, _, description, time, _, rate, bus = lines[3].split()
-    total = 8e-3 * devices * 1048576
-    if (size, description) != ("1.0", "524288x2") or not _agrees(rate, total, time):
+    shown, _, description, time, _, rate, bus = lines[3].split()
+    count, item = map(int, description.split("x"))
+    size = count * item
+    total = 8e-3 * devices * size
+    if f"{size / 2**20:.2f}" != f"{float(shown):.2f}" or not _agrees(rate, total, time):
         return None
     if not _agrees(bus, total * (devices - 1) / devices, time):
         return None
-    return [(devices, devices * 1048576, float(time) * US)]
+    return [_row(float(time) * US, devices * size, **_run(devices))]
 
 
 def _nccom(lines):
     ranks = int(lines[0].split()[2])
     found = []
     for power, line in enumerate(lines[2:5]):
-        shown, count, _, time, algbw, busbw = line.split()
+        shown, count, dtype, time, algbw, busbw = line.split()
         size = 33554432 << power
         if (int(shown), int(count)) != (size, size) or not _agrees(algbw, size / 1073.741824, time):
             return None
         if not _agrees(busbw, 2 * (ranks - 1) / ranks * size / 1073.741824, time):
             return None
-        found.append((ranks, size, float(time) * US))
+        found.append(_row(float(time) * US, size, dtype=dtype, **_run(ranks)))
     return found
 
 
@@ -269,7 +283,7 @@ def _torch(lines):
     ours = [_NUMBER.findall(line) for line in SAMPLES["torch"][0].split("\n")[1:]]
     if numbers != ours[: len(numbers)]:
         return None
-    times = [(4, 4e9, 0.5), (4, 4e9, 0.25)]
+    times = [_row(0.5, 4e9), _row(0.25, 4e9)]
     return times[: "\n".join(lines).count("throughput")]
 
 
@@ -296,14 +310,15 @@ def _points(names, region, points, data):
         known = dict(zip(names, map(float, point), strict=True))
         if known["p"] < 1 or known["p"] % 1 or not all(float(time) > 0 for time in times):
             return None
-        found += [(int(known["p"]), known.get("size"), float(time), op) for time in times]
+        told = {"op": op, "devices": int(known["p"])}
+        found += [_row(float(time), known.get("size"), **told) for time in times]
     return found
 
 
 def _microbenchmarks(text):
     """The average is of the raw times, and tells N with the bandwidth: nothing changes alone."""
     same = json.loads(text) == json.loads(SAMPLES["accelerator-microbenchmarks"][0])
-    return [(8, 2097152, time / 1e3) for time in (0.1, 0.11, 0.09)] if same else None
+    return [_row(time / 1e3, 2097152) for time in (0.1, 0.11, 0.09)] if same else None
 
 
 def _mapped(lines):
@@ -312,7 +327,7 @@ def _mapped(lines):
         devices, size, time = map(float, line.split(","))
         if devices < 1 or devices % 1 or time <= 0:
             return None
-        found.append((int(devices), size, time * US))
+        found.append(_row(time * US, size, devices=int(devices)))
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import scaleopt as so
 from scaleopt.data.readers.read import read_log
-from scaleopt.units import GB, us
+from scaleopt.units import GB, GiB, us
 
 FOLDER = Path(os.environ.get("SCALEOPT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LOGS = FOLDER / "logs"
@@ -87,30 +87,63 @@ def test_every_published_log_has_counts():
     assert {path.name for path in LOGS.iterdir()} == set(HAND)
 
 
-@pytest.mark.parametrize("name", [name for name in HAND if name.startswith(("nccl", "rccl"))])
-def test_printed_bandwidths_are_ours(name, tmp_path):
-    """Read off the lines in another way, and compared with the library's own formulas."""
-    path = raw(name, tmp_path)
-    table, _ = read_log(path)
-    printed = []
+def half(cell):
+    """Half a unit of the last digit that is printed, which rounding may have added or taken."""
+    return 0.5 * 10.0 ** -len(cell.partition(".")[2])
+
+
+def printed_numbers(path):
+    """Time, algbw and busbw as printed, of every row: read off the lines in another way."""
     for line in path.read_text().splitlines():
         cells = line.split(">:")[-1].split()
-        if len(cells) < 6 or not cells[0].isdigit() or not cells[2].isalpha():
+        if len(cells) < 6 or not cells[0].isdigit() or not cells[2][:1].isalpha():
             continue
         numbers = [place for place, cell in enumerate(cells) if "." in cell and place > 2]
         at = numbers[0] - (cells[2 : numbers[0]][-1].isdigit())
-        printed.append(cells[at : at + 3])
+        yield cells[at : at + 3]
         if len(cells) - at >= 7:
-            printed.append(cells[at + 4 : at + 7])
-    assert len(printed) == len(table)
+            yield cells[at + 4 : at + 7]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in HAND if name.startswith(("nccl", "rccl", "ncco"))]
+)
+def test_printed_bandwidths_are_ours(name, tmp_path):
+    """To the printed digits: those of the bandwidth, and those of the time that ours is from."""
+    path = raw(name, tmp_path)
+    table, _ = read_log(path, **told(name))
+    unit = GiB if name.startswith("nccom") else GB
     known = table[["op", "size_bytes", "devices", "time_s"]].to_dict("records")
-    for row, (_, algbw, busbw) in zip(known, printed, strict=True):
+    for row, (shown, *rates) in zip(known, printed_numbers(path), strict=True):
         size, time, devices = (float(row[name]) for name in ("size_bytes", "time_s", "devices"))
+        assert time == pytest.approx(float(shown) * us, rel=1e-12)
         # nccl-tests' size of an all-to-all is what one device holds
         held = size / (devices if row["op"] == "all_to_all" else 1)
-        ours = float(so.algorithm_bandwidth(held, time)) / GB
-        bus = float(so.bus_bandwidth(size, time, devices, collective=row["op"])) / GB
-        # half a unit of the last digit, and what the digits of the time leave open (5e-4 at worst,
-        # of a time such as 1.33), and of single precision
-        assert abs(ours - float(algbw)) <= 0.0051 + 4e-3 * ours
-        assert abs(bus - float(busbw)) <= 0.0051 + 4e-3 * bus
+        algbw = float(so.algorithm_bandwidth(held, time)) / unit
+        busbw = float(so.bus_bandwidth(size, time, devices, collective=row["op"])) / unit
+        for ours, cell in zip((algbw, busbw), rates, strict=True):
+            # the benchmark divided by the time before it was rounded, we divide by the printed one
+            of_time = ours * half(shown) / (float(shown) - half(shown))
+            in_single = 1e-6 * ours  # the library's formulas here compute in single precision
+            assert abs(ours - float(cell)) <= half(cell) + of_time + in_single
+
+
+def test_printed_throughputs_are_ours(tmp_path):
+    """torch's: twice the size over the time, in bits, and N - 1 of N of that on the bus."""
+    path = raw("torch_allreduce_v100x16_4node_jeanzay.log", tmp_path)
+    table, _ = read_log(path)
+    lines = path.read_text().splitlines()
+    throughputs = [line.split()[2] for line in lines if "algo throughput: " in line]
+    size, devices = float(table["size_bytes"][0]), int(table["devices"][0])
+    bits = sorted(float(cell) for cell in throughputs)
+    ours = sorted(16 * float(so.algorithm_bandwidth(size, time)) for time in table["time_s"])
+    slack = 5e-5 / table["time_s"].min() + 1e-6  # four decimals of seconds; single precision
+    np.testing.assert_allclose(ours, bits, rtol=slack)
+    buses = {line.split()[1] for line in lines if line.strip().startswith("busbw: ")}
+    factors = [8 * float(so.bus_bandwidth(size, 1.0, devices, collective="all_reduce"))]
+    for cell in buses:
+        assert any(
+            abs(factor / (16 * size / bit) / GB - float(cell)) <= half(cell) + 1e-6 * float(cell)
+            for bit in bits
+            for factor in factors
+        )

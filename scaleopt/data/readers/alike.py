@@ -33,7 +33,7 @@ def alike(log: Log, block: Block) -> list[Row]:
         return rows
     timings = usual([len(row.timings) for row in rows])
     ends = usual([_ends(row) for row in rows]) if block.columned else None
-    decimals = usual([_decimals(row) for row in rows]) if block.columned else None
+    decimals = usual([_decimals(row) for row in rows]) if block.decimals else None
     gaps = _gaps(rows) if block.stepped else [None] * (len(rows) + 1)
     kept = []
     for place, row in enumerate(rows):

@@ -14,10 +14,11 @@ from scaleopt.data.readers.printed import SECONDS, byte_count, overlap, printed
 from scaleopt.data.readers.record import OPS, Block, Log, Row, Timing
 from scaleopt.units import GB, us
 
-_TITLE = re.compile(r".*-+ Performance of (\w+) on (\d+) devices -+")
+_TITLE = re.compile(r"- Performance of (\w+) on (\d{1,9}) devices -")
 _HEADER = re.compile(r"\s*Size \(Bytes\)\s+Description\s+Duration(?: \((\w+)\))?\s+.*\((\w+)\)")
 _ROW = re.compile(
-    r"\s*([\d.]+(?: ?[KMGT]?B)?)\s+(\d+)x(\d+)\s+([\d.]+)(?: (us|ms|s))?\s+([\d.]+)\s+([\d.]+)\s*$"
+    r"\s*([\d.]+(?: ?[KMGT]?B)?)\s+(\d{1,18})x(\d{1,2})\s+([\d.]+)(?: (us|ms|s))?"
+    r"\s+([\d.]+)\s+([\d.]+)\s*$"
 )
 POWERS = {"all_gather": 1, "all_to_all": 1}
 
@@ -37,12 +38,12 @@ class Reader:
     @staticmethod
     def starts(text: str) -> bool:
         """Whether a line can only be of this format."""
-        return _TITLE.match(text) is not None
+        return _TITLE.search(text) is not None
 
     def read(self, line: Line) -> None:
         """Take one line."""
         text = line.text
-        if title := _TITLE.match(text):
+        if title := _TITLE.search(text):
             op = OPS.get(title[1])
             unknown = None if op else title[1]
             self.block = Block(POWERS, op=op, unknown_op=unknown, devices=int(title[2]))

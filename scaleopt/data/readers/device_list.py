@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 
 _DEVICE = re.compile(
-    r"#?\s*Rank\s+(\d+)\s.*?(?:\bon\s+(\S+)\s+)?\bdevice\s+(\d+)\s+\[[^\]]*\]\s*(.*)"
+    r"#?\s*Rank\s+(\d{1,9})\s.*?(?:\bon\s+(\S+)\s+)?\bdevice\s+(\d+)\s+\[[^\]]*\]\s*(.*)"
 )
 
 

@@ -17,8 +17,8 @@ from scaleopt.data.readers.record import OPS, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import GB, us
 
 _LINE = {"params", "value"}
-_EXACT = 1e-6
-"""JSON prints six decimals of µs and of GB/s."""
+_HALF = 0.5e-6
+"""Half a unit of the sixth decimal, which JSON prints of µs and of GB/s."""
 
 
 def kind_of(document: Any) -> str | None:
@@ -75,8 +75,8 @@ def _nccl(log: Log, document: dict[str, Any]) -> None:
         timings = []
         for key, label in (("out_of_place", "out-of-place"), ("in_place", "in-place")):
             if isinstance(one := result.get(key), dict):
-                seconds = _near(float(one["time" if "time" in one else "cpu_time"]), _EXACT)
-                rates = [_near(float(one[name]), _EXACT).times(GB) for name in ("alg_bw", "bus_bw")]
+                seconds = _near(float(one["time" if "time" in one else "cpu_time"]), _HALF)
+                rates = [_near(float(one[name]), _HALF).times(GB) for name in ("alg_bw", "bus_bw")]
                 timings.append(Timing(label, seconds.times(us), *rates))
             elif key not in result:
                 log.skip(line, f"{key} is missing")

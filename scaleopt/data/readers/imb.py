@@ -13,11 +13,11 @@ from collections.abc import Mapping
 
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import Printed, all_printed, overlap, printed, whole
-from scaleopt.data.readers.record import ITEM_BYTES, OPS, Block, Log, Row, Timing, dtype_of
+from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import MB, MiB, us
 
 _BENCHMARK = re.compile(r"#\s*Benchmarking:?\s+(?:Multi-)?(\S.*?)\s*$")
-_PROCESSES = re.compile(r"#\s*#processes\s*[=:]\s*(\d+)")
+_PROCESSES = re.compile(r"#\s*#processes\s*[=:]\s+(\d{1,9})\s*(?:;.*)?")
 _HEADER = re.compile(r"\s*#bytes\s+")
 POWERS = {"all_gather": 1, "all_to_all": 2, "permute": 1}
 ONECCL_POWERS = {**POWERS, "reduce_scatter": 1}
@@ -27,6 +27,16 @@ _COLUMN = {
     "mbytes/sec": "rate", "stddev[%]": "spread", "wait_t_avg[usec]": "wait",
     "t_ovrl[usec]": "overlapped", "t_pure[usec]": "pure", "t_cpu[usec]": "cpu",
     "overlap[%]": "overlap", "defects": "defects", "msg/sec": "messages",
+}  # fmt: skip
+_OPS = {
+    "Allreduce": "all_reduce", "Allgather": "all_gather", "Allgatherv": "all_gather",
+    "Reduce_scatter": "reduce_scatter", "Reduce_scatter_block": "reduce_scatter",
+    "Alltoall": "all_to_all", "Bcast": "broadcast", "Reduce": "reduce", "Sendrecv": "permute",
+    "PingPong": "send",
+    # oneCCL's names
+    "allreduce": "all_reduce", "allgather": "all_gather", "allgatherv": "all_gather",
+    "reduce_scatter": "reduce_scatter", "alltoall": "all_to_all", "bcast": "broadcast",
+    "broadcast": "broadcast", "reduce": "reduce",
 }  # fmt: skip
 _REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce")
 _SHORTEST = 1e-6
@@ -62,7 +72,7 @@ class Reader:
         text = line.text
         if benchmark := _BENCHMARK.match(text):
             self.op, self.processes, self.block = benchmark[1], None, None
-        elif processes := _PROCESSES.match(text):
+        elif processes := _PROCESSES.fullmatch(text):
             self.processes = int(processes[1])
             self.block = None
         elif re.search(r"MPI Benchmarks? +\S+.*part", text):
@@ -92,26 +102,27 @@ class Reader:
     def _header(self, line: Line) -> None:
         cells = line.text.split()
         self.columns = names = [_COLUMN.get(name.lower(), "") for name in cells]
-        self.block = None
+        op, processes, self.block = self.op, self.processes, None
+        self.op, self.processes = "", None  # another table has its own
         if "" in names:
             self.log.skip(line, f"a header with {cells[names.index('')]}, which is not known")
             return
         if "count" in names and not self.dtype:
             self.log.skip(line, "no datatype above, which this benchmark prints")
-        known = OPS.get(self.op.lower())
+        known = _OPS.get(op)
         send = known == "send"
         if "count" in names:
             self.log.facts.setdefault("benchmark", "oneCCL benchmark")
         self.block = Block(
             ONECCL_POWERS if "count" in names else POWERS,
             op=known,
-            unknown_op=None if known or not self.op else self.op,
+            unknown_op=None if known or not op else op,
             stepped=True,
             columned=True,
-            devices=2 if send else self.processes,
+            decimals=True,
+            devices=2 if send else processes,
         )
         self.log.blocks.append(self.block)
-        self.op, self.processes = "", None  # another table has its own
 
     def _row(self, line: Line) -> None:
         assert self.block is not None

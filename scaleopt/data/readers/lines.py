@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-LONGEST = 65536
+LONGEST = 4096
 """Letters of a line that are read; the rest of a longer one is passed over."""
 _BLOCK = 2**20
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")

@@ -18,7 +18,7 @@ from scaleopt.data.schema import NAMED, complaint
 from scaleopt.data.schema import OPS as KINDS
 from scaleopt.units import KiB, parse
 
-LARGEST = 2**18 * KiB
+LARGEST = 2**16 * KiB
 """Bytes of a JSON document that is read whole."""
 
 

@@ -19,9 +19,10 @@ from scaleopt.units import GB, us
 
 POWERS = {"all_to_all": 1, "permute": 1}
 _PROGRAM = re.compile(r"\b(\w+?)_perf\b")
-_HEADER = re.compile(r"\bsize\b.*\bcount\b.*\btype\b.*\btime\b.*\balgbw\b|\bsize\b.*\bcputime\b")
+_HEADER = {"size", "count", "type", "algbw", "busbw"}
+_AVERAGE = re.compile(r"Avg bus bandwidth\s*:\s*(\S+)")
 _UNITS = re.compile(r"\(B\).*\(elements\)|\(elements\).*\(\w+\)")
-_RUN = re.compile(r"#?\s*nThreads?:?\s+(\d+)\s+nGpus:?\s+(\d+)\b")
+_RUN = re.compile(r"#?\s*nThreads?:?\s+(\d{1,9})\s+nGpus:?\s+(\d{1,9})\b")
 _ROW = re.compile(r"\s*[\d,]+\s+[\d,]+\s+[A-Za-z]\w*\s")
 _VERSION = re.compile(r"(?:NCCL|RCCL) version\s*:?\s*(\S+)|((?:nccl|rccl)-tests:? [Vv]ersion \S+)")
 _FRAMES = ("```", "~~~", "---", "===", "...", "…", "|", "rccl-tests", "Using devices")
@@ -51,7 +52,7 @@ class Reader:
     def starts(text: str) -> bool:
         """Whether a line can only be of this format."""
         return bool(
-            ("busbw" in text and "(GB/s)" not in text and _HEADER.search(text))
+            ("busbw" in text and "(GB/s)" not in text and _is_header(text))
             or _RUN.match(text)
             or re.search(r"\b(?:nccl|rccl)-tests:? [Vv]ersion", text)
         )
@@ -76,7 +77,7 @@ class Reader:
             self._program(program, text)
         if version := _VERSION.search(text):
             self.log.facts["nccl" if version[1] else "benchmark"] = version[1] or version[2]
-        if "busbw" in text and _HEADER.search(text):
+        if "busbw" in text and _is_header(text):
             self._header(line)
         elif self.block is None and "GB" in text and _UNITS.search(text) and _numbers(text) < 3:
             self._units(text)
@@ -88,7 +89,7 @@ class Reader:
         elif self.listed.add(text):
             if self.listed.kind:
                 self.log.facts["device_kind"] = self.listed.kind
-        elif separator := re.match(r"=+\s*(\d+)[- ]nodes?\s*=+", text.strip()):
+        elif separator := re.match(r"=+\s*(\d{1,9})[- ]nodes?\s*=+", text.strip()):
             self.block, self.listed = None, DeviceList()
             self.told_nodes, self.per_process = int(separator[1]), None
         else:
@@ -98,21 +99,40 @@ class Reader:
     def _unknown(self, line: Line) -> None:
         """A line that is neither a row nor says anything: reported where it may have been a row."""
         text = line.text
-        row_like = text.count(".") > 1 and _numbers(text) > 5
+        row_like = text.count(".") > 1 and _is_like_a_row(text)
         if not row_like and self.block is None:
             return
         if text.lstrip().startswith("#"):
             if row_like:
                 self.log.skip(line, "a row that is commented out, or damaged")
-            elif "Out of bounds" in text or "Avg bus" in text or "concluded" in text:
+            elif average := _AVERAGE.search(text):
+                self._average(line, average[1])
+                self.block = None
+            elif "concluded" in text:
                 self.block = None
         elif row_like and _INSIDE.search(text):
             self.log.skip(line, "a row that a message was written into")
-        elif not _is_message(text):
+        elif row_like or not _is_message(text):
             self.log.skip(line, "neither a row nor a message that is known")
             self.others += 1
             if self.others > _LEFT:
                 self.block = None
+
+    def _average(self, line: Line, text: str) -> None:
+        """Hold the average of all bus bandwidths, printed below a table, against its rows."""
+        told, block = printed(text), self.block
+        if block is None or told is None or block.run is not None:
+            return
+        if self.skipped < self.log.skipped_count:
+            return  # rows are known to lack
+        rates = [timing.busbw for row in block.rows for timing in row.timings]
+        if None in rates or len(rates) != 2 * len(block.rows):
+            return  # it is also of times that this table was printed without
+        scale = next((scale for kind, scale in self.units if kind == "B/s"), GB)
+        low = sum(rate.low for rate in rates if rate) / len(rates)
+        high = sum(rate.high for rate in rates if rate) / len(rates)
+        if not overlap(told.times(scale), low, high):
+            self.log.skip(line, "is not the average of the table: a row lacks, or is damaged")
 
     def finish(self) -> None:
         """Nothing is left over at the end."""
@@ -121,6 +141,8 @@ class Reader:
         self.block = None
         self.others = 0
         """Lines since the last row that are neither rows nor messages."""
+        self.skipped = 0
+        """Lines that were skipped before the table."""
         self.columns: tuple[str, ...] | None = None
         self.units: list[tuple[str, float]] = []
         self.listed = DeviceList()
@@ -137,12 +159,12 @@ class Reader:
 
     def _devices_follow(self, text: str) -> None:
         self.listed = DeviceList()
-        if across := re.search(r"across (\d+) nodes", text):
+        if across := re.search(r"across (\d{1,9}) nodes", text):
             self.told_nodes = int(across[1])
 
     def _header(self, line: Line) -> None:
-        names = [name.strip("#*").replace("cputime", "time") for name in line.text.split()]
-        self.columns = tuple(name for name in names if name)
+        names = _names(line.text)
+        self.columns = tuple(names)
         counts = [names.count(name) for name in ("time", "algbw", "busbw")]
         if max(counts) > min(counts) or min(counts) < 1:
             self.log.skip(line, "a header without as many of time, algbw and busbw")
@@ -176,6 +198,7 @@ class Reader:
 
     def _block(self, cells: list[str]) -> Block:
         if self.block is None:
+            self.skipped = self.log.skipped_count
             known = OPS.get(self.op or "")
             listed = self.listed
             nodes = self.told_nodes or listed.nodes
@@ -230,6 +253,16 @@ class Reader:
         labels = ("out-of-place", "in-place")
         timings = [Timing(*timing) for timing in zip(labels, times, algbws, busbws, strict=False)]
         return Row(line, float(size), tuple(timings), count, dtype)
+
+
+def _names(text: str) -> list[str]:
+    """The names of the columns that a line may head."""
+    names = [name.strip("#*").replace("cputime", "time") for name in text.split()]
+    return [name for name in names if name]
+
+
+def _is_header(text: str) -> bool:
+    return {*_names(text)} >= {*_HEADER, "time"}
 
 
 def _may_say(text: str) -> bool:
@@ -304,6 +337,12 @@ def _layouts(cells: list[str], header: tuple[str, ...] | None = None) -> list[tu
         for repeats in (2, 1)
         if len(front) + repeats * len(group) == len(cells)
     ]
+
+
+def _is_like_a_row(text: str) -> bool:
+    """Whether six cells of a line or more are numbers, two of them with decimals."""
+    numbers = _NUMBERS.findall(text)
+    return len(numbers) > 5 and sum("." in number for number in numbers) > 1
 
 
 def _numbers(text: str) -> int:

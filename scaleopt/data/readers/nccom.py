@@ -43,11 +43,11 @@ class Reader:
         if command := _COMMAND.search(text):
             words = command[1].split()
             self.op = next((OPS[word] for word in words if word in OPS), None)
-            ranks = re.search(r"(?:-r|--nworkers)[ =](\d+)", command[1])
+            ranks = re.search(r"(?:-r|--nworkers)[ =](\d{1,9})\b", command[1])
             self.ranks = int(ranks[1]) if ranks else None
         elif _HEADER.match(text):
             self.columns = text.split()
-            self.block = Block({"all_to_all": 1}, op=self.op, devices=self.ranks)
+            self.block = Block({"all_to_all": 1}, op=self.op, devices=self.ranks, columned=True)
             self.log.blocks.append(self.block)
         elif text.startswith("Avg bus bandwidth"):
             self.block = None

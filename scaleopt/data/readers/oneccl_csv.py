@@ -48,6 +48,15 @@ def read_oneccl_csv(log: Log, lines: Iterable[Line]) -> None:
                 kind = found["collective"], found["#ranks"]
                 blocks[kind] = blocks.get(kind) or _block(log, *kind)
                 blocks[kind].rows.append(row)
+    _report_odd(log, blocks)
+
+
+def _report_odd(log: Log, blocks: Mapping[tuple[str, str], Block]) -> None:
+    """A single row of another number of ranks than all others of its operation is damaged."""
+    for (name, _), block in blocks.items():
+        most = max(len(other.rows) for (one, _), other in blocks.items() if one == name)
+        if len(block.rows) == 1 and most > 2:
+            log.skip(block.rows.pop().line, f"#ranks is not that of the other rows of {name}")
 
 
 def _block(log: Log, name: str, ranks: str) -> Block:

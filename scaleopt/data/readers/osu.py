@@ -12,7 +12,7 @@ import re
 
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import Printed, printed, whole
-from scaleopt.data.readers.record import ITEM_BYTES, OPS, Block, Log, Row, Timing, dtype_of
+from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import us
 
 _TITLE = re.compile(
@@ -20,7 +20,13 @@ _TITLE = re.compile(
 )
 _HEADER = re.compile(r"#?\s*Size\s+.*(?:Latency|Bandwidth|Overall|MB/s|\(us\))", re.IGNORECASE)
 POWERS = {"all_gather": 1, "all_to_all": 2, "permute": 1}
-_VERSION = re.compile(r"\s*(?:v?(\d+)(?:\.\d+)*\w*)?\s*")
+_OPS = {
+    "Allreduce": "all_reduce", "Allgather": "all_gather", "Allgatherv": "all_gather",
+    "Reduce_scatter": "reduce_scatter", "Reduce_scatter_block": "reduce_scatter",
+    "All-to-All": "all_to_all", "Alltoall": "all_to_all", "Broadcast": "broadcast",
+    "Bcast": "broadcast", "Reduce": "reduce", "Latency": "send",
+}  # fmt: skip
+_VERSION = re.compile(r"\s*(?:v?(\d{1,4})(?:\.\d+)*\w*)?\s*")
 _COMMENT = re.compile(r"#\s*(?:Size|Overall|Datatype|Send|Rank|Pairs|Window|\[)|#\s*$")
 _COLUMN = re.compile(r"\S+(?: \S+)*")
 
@@ -80,12 +86,12 @@ class Reader:
         """Nothing is left over at the end."""
 
     def _title(self, title: str) -> None:
-        name = re.sub(r"\s+(?:Latency|Personalized.*|Exchange.*)$", "", title, flags=re.IGNORECASE)
-        key = re.sub(r"^mpi_", "", name.lower().replace("-", "_").replace(" ", "_"))
-        known = OPS.get(key.removesuffix("_latency"))
+        name = re.sub(r"(?:\s+Personalized Exchange)?(?:\s+Latency)?$", "", title)
+        known = _OPS.get(name)
         self.columns, self.dtype = [], ""
         self.block = Block(
             POWERS, op=known, unknown_op=None if known else title, stepped=True, columned=True,
+            decimals=True,
             devices=2 if known == "send" else None,
         )  # fmt: skip
         self.log.blocks.append(self.block)

@@ -35,13 +35,11 @@ _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04
 _START = 65536
 _EARLY = 2000
 """Lines above the first that tells the format, the last of which its reader sees as well."""
-_LAUNCH = re.compile(
-    r"\b(?:mpirun|mpiexec(?:\.hydra)?|srun|aprun|jsrun|orterun|prun)\b.*?"
-    r"\s(?:-np|-n|--np|--ntasks)[= ](\d+)\b"
-)
+_LAUNCHER = re.compile(r"\b(?:mpirun|mpiexec|srun|aprun|jsrun|orterun|prun)\b")
+_RANKS = re.compile(r"\s(?:-np|-n|--np|--ntasks)[= ](\d{1,9})\b")
 _MARKS = tuple(mark for kind in _TEXT for mark in kind.marks)
 _LAUNCHERS = ("mpirun", "mpiexec", "srun", "aprun", "jsrun", "orterun", "prun", "taskmap")
-_TASKMAP = re.compile(r'"taskmap":\s*\{"version":\s*1,\s*"map":\s*\[\[0,(\d+),(\d+),1\]\]')
+_TASKMAP = re.compile(r'"taskmap":\s*\{"version":\s*1,\s*"map":\s*\[\[0,(\d{1,9}),(\d{1,9}),1\]\]')
 
 
 def read_log(
@@ -186,8 +184,9 @@ def _launch(log: Log, text: str) -> None:
     if "taskmap" in text and (match := _TASKMAP.search(text)):
         log.launched_nodes = int(match[1])
         log.launched = int(match[1]) * int(match[2])
-    elif any(word in text for word in _LAUNCHERS) and (match := _LAUNCH.search(text)):
-        log.launched = int(match[1])
+    elif any(word in text for word in _LAUNCHERS) and (launcher := _LAUNCHER.search(text)):
+        ranks = _RANKS.search(text, launcher.end())
+        log.launched = int(ranks[1]) if ranks else log.launched
 
 
 def _hint(path: Path) -> str | None:

@@ -86,7 +86,9 @@ class Block:
     run: tuple[str, int] | None = None
     """Its operation and N, once settled."""
     columned: bool = False
-    """Whether its benchmark prints columns of fixed width and as many decimals in every row."""
+    """Whether its benchmark prints columns of fixed width."""
+    decimals: bool = False
+    """Whether its benchmark prints times with as many decimals in every row."""
 
 
 @dataclass

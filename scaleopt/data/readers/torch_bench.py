@@ -23,7 +23,7 @@ _SIZE = re.compile(r"\s*\d*\s*data size:\s*([\d.]+)\s*([KMG])B")
 _DURATION = re.compile(r"\s*(?:\d+:)?\s*duration:\s*(\S+)\s*(\w+)\s*$")
 _THROUGHPUT = re.compile(r"\s*algo throughput:\s*(\S+) bps,\s*(\S+) Gbps\s*$")
 _BUS = re.compile(r"\s*busbw:\s*(\S+)\s+Gbps\s*$")
-_RANKS = re.compile(r"\bnranks (\d+)\b")
+_RANKS = re.compile(r"\bnranks (\d{1,9})\b")
 _WAITING = 4096
 
 
@@ -51,7 +51,11 @@ class Reader:
         """Take one line."""
         text = line.text
         if size := _SIZE.match(text):
-            self.size = float(size[1]) * {"K": kB, "M": MB, "G": GB}[size[2]]
+            number = printed(size[1])
+            if number is None:
+                self.log.skip(line, "a data size that is no number")
+            else:
+                self.size = number.value * {"K": kB, "M": MB, "G": GB}[size[2]]
         elif ranks := _RANKS.search(text):
             self.log.launched = self.log.launched or int(ranks[1])
         elif duration := _DURATION.match(text):
