@@ -1,7 +1,7 @@
 """Where the numbers of a fit are from: every one of them, the fitted and the others."""
 
 from collections import Counter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 from jax.tree_util import (
@@ -12,13 +12,14 @@ from jax.tree_util import (
     tree_flatten_with_path,
 )
 
-from scaleopt.fitting.result import Fit
+if TYPE_CHECKING:
+    from scaleopt.fitting.result import Fit
 
 Provenance = Literal["measured", "fitted", "datasheet", "assumed", "not told"]
 """Timed; fitted to what was timed; printed by a maker; held fixed; or fitted, and not told."""
 
 
-def provenance(fit: Fit[Any]) -> dict[str, Provenance]:
+def provenance(fit: "Fit[Any]") -> dict[str, Provenance]:
     """Where each number of a fit's model is from.
 
     Args:
@@ -49,7 +50,7 @@ def provenance(fit: Fit[Any]) -> dict[str, Provenance]:
     return found
 
 
-def rows_of(fit: Fit[Any]) -> str:
+def rows_of(fit: "Fit[Any]") -> str:
     """What a fit was fitted to, in words.
 
     >>> import pandas as pd

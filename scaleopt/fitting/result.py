@@ -13,6 +13,7 @@ from scaleopt.data.schema import OPS
 from scaleopt.fitting.columns import columns_of
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point, values_of
 from scaleopt.fitting.prior import Prior
+from scaleopt.fitting.provenance import Provenance, provenance
 from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.solve import Observe
 from scaleopt.fitting.uncertainty import BLIND, Covariance
@@ -68,6 +69,14 @@ class Fit(Generic[Model]):
     def names(self) -> tuple[str, ...]:
         """Names of the fitted parameters, in the order of every vector here."""
         return self.parameters.names
+
+    @property
+    def provenance(self) -> dict[str, Provenance]:
+        """Where each number of `model` is from, by name: "fitted", "not told" or "assumed".
+
+        A parameter that was given a prior is fitted to rows and prior, and a note says so.
+        """
+        return provenance(self)
 
     def interval(self, level: float = 0.95) -> tuple[Model, Model]:
         """The range of each parameter, as two models of the same shape.
@@ -189,6 +198,8 @@ class Fit(Generic[Model]):
             text = f"{kind.name}: {kind.rows} rows, repeats scatter {100 * kind.repeat_noise:.2g} %"
             if kind.round_shift > 0:
                 text += f", rounds shift by {100 * kind.round_shift:.2g} %"
+            if kind.run_shift > 0:
+                text += f", runs by {100 * kind.run_shift:.2g} %"
             if kind.misfit > 0:
                 text += f", the model misses cell means by {100 * kind.misfit:.2g} % more"
             if kind.outliers:

@@ -7,9 +7,10 @@ from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
 from scaleopt.planning.choice import DeviceChoice
+from scaleopt.show.origin import origin
 from scaleopt.show.remarks import remarks
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 
 
 def record(
@@ -27,6 +28,7 @@ def record(
         level: of the intervals.
     """
     low, high = fit.ranges(level)
+    where = fit.provenance
     return {
         "version": RECORD_VERSION,
         "level": level,
@@ -37,9 +39,15 @@ def record(
                 "low": _number(low[place]),
                 "high": _number(high[place]),
                 "unit": fit.parameters.units[place],
+                "provenance": where[name],
                 "identified": not (fit.failure or bool(fit.covariance.unseen[place])),
             }
             for place, name in enumerate(fit.names)
+        },
+        "assumed": {
+            name: {"value": _number(getattr(fit.model, name)), "provenance": it}
+            for name, it in where.items()
+            if it == "assumed" and hasattr(fit.model, name)
         },
         "kinds": {
             kind.name: {
@@ -48,6 +56,8 @@ def record(
                 "repeat_noise": _number(kind.repeat_noise),
                 "misfit": _number(kind.misfit),
                 "round_shift": _number(kind.round_shift),
+                "run_shift": _number(kind.run_shift),
+                "provenance": {"rows": "measured", "others": "fitted"},
             }
             for kind in fit.noise
         },
@@ -55,12 +65,22 @@ def record(
         "unidentified": list(fit.unidentified),
         "careful": remarks(fit, choice, context)["What to be careful about:"],
         "notes": list(fit.notes),
+        "origin": origin(fit, choice, context),
         "context": context,
     }
 
 
 def _choice(choice: DeviceChoice) -> dict[str, Any]:
+    workload = "measured" if choice.measured else "assumed"
     return {
+        "provenance": {
+            "flops": workload,
+            "size_bytes": workload,
+            "max_devices": "assumed",
+            "measured_devices": "measured",
+            "measured_s": "measured",
+            "others": "fitted",
+        },
         "flops": choice.flops,
         "size_bytes": choice.size,
         "optimal_devices": _estimate(choice.optimal),

@@ -12,6 +12,7 @@ from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
 from scaleopt.planning.choice import DeviceChoice
+from scaleopt.show.origin import origin
 from scaleopt.show.remarks import any_row, remarks
 from scaleopt.units import format_si
 
@@ -43,6 +44,7 @@ def report(
     parts += [parameters(fit, level), measured_against_predicted(fit, level)]
     said = remarks(fit, choice, context)
     parts += [_listing(title, lines) for title, lines in said.items() if lines]
+    parts.append(origins(fit, choice, context))
     return "\n\n".join(parts)
 
 
@@ -89,9 +91,10 @@ def decision(choice: DeviceChoice) -> str:
 
 def parameters(fit: Fit[StepTime], level: float) -> str:
     """Each parameter with value and interval."""
-    table = _table("parameter", "", "value", f"{100 * level:g} % interval")
+    table = _table("parameter", "", "value", f"{100 * level:g} % interval", "from")
+    where = fit.provenance
     for name, value, bounds in fit.described(level):
-        table.add_row(name, _SYMBOLS.get(name, ""), value, bounds)
+        table.add_row(name, _SYMBOLS.get(name, ""), value, bounds, where[name])
     return _render(table)
 
 
@@ -113,6 +116,13 @@ def measured_against_predicted(fit: Fit[StepTime], level: float) -> str:
         )
     total = f"All rows: {100 * rows['inside'].mean():.1f} % within their {100 * level:g} % range."
     return f"{_render(table)}\n{total}"
+
+
+def origins(fit: Fit[StepTime], choice: DeviceChoice | None, context: dict[str, Any]) -> str:
+    """Which numbers were measured, which fitted, which assumed, a line each."""
+    found = origin(fit, choice, context).items()
+    lines = [f"{where}: {'; '.join(words)}" for where, words in found if words]
+    return _listing("Where the numbers are from:", lines)
 
 
 def inside(fit: Fit[StepTime], level: float) -> pd.DataFrame:

@@ -5,13 +5,12 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from scaleopt.fitting.provenance import Provenance, provenance, rows_of
+from scaleopt.fitting.provenance import Provenance, rows_of
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
+from scaleopt.show.origin import origin_of_rows
 
 _UNITS = {"rate": "FLOP/s", "beta": "s/B", "alpha": "s", "serial_time": "s", "launch": "s"}
-_ORIGIN = ("table", "device_kind", "processor", "date")
-"""What a context says of a machine that names it; a log's own words are all given."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def constants(
         raise ValueError(f"the fit failed and has no constants to export: {fit.failure}")
     low, high = fit.ranges(level)
     named = {}
-    for name, where in provenance(fit).items():
+    for name, where in fit.provenance.items():
         ends: tuple[float | None, float | None] = (None, None)
         if where == "fitted":
             at = fit.names.index(name)
@@ -129,31 +128,9 @@ def constants(
     most = int(rows["devices"].max())
     origin = (
         f"scaleopt {importlib.metadata.version('scaleopt')}: fitted to {rows_of(fit)}",
-        *origin_of(context or {}),
+        *origin_of_rows(context or {}),
     )
     return Constants(fit.model, named, most, nodes, per_node, dtype, level, origin)
-
-
-def origin_of(context: dict[str, Any]) -> list[str]:
-    """Where rows are from, in words: the logs they were read of, or the machine they were timed on.
-
-    >>> imported = {"file": "a.log", "format": "nccl-tests", "lines": 90, "skipped": 2}
-    >>> origin_of({"imported": imported, "nccl": "2.20.5", "notes": []})
-    ['rows from a.log (nccl-tests; 2 of 90 lines skipped); nccl 2.20.5']
-    """
-    logs = context.get("joined") or [context[key] for key in ("imported",) if key in context]
-    said = [
-        f"{it['file']} ({it['format']}; {it['skipped']} of {it['lines']} lines skipped)"
-        for it in logs
-    ]
-    words = [f"rows from {', '.join(said)}"] if said else []
-    facts = {
-        name: value
-        for name, value in context.items()
-        if isinstance(value, str) and (said or name in _ORIGIN)
-    }
-    words += [f"{name.replace('_', ' ')} {value}" for name, value in facts.items()]
-    return ["; ".join(words)] if words else []
 
 
 def compute_rate(found: Constants) -> float | None:
