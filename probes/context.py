@@ -8,6 +8,7 @@ cores, and a second device then adds what a second core adds.
 import importlib.metadata
 import os
 import platform
+import re
 import sys
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,6 +28,8 @@ _CONFIGURED = (
     "jax_default_matmul_precision",
     "jax_cpu_collectives_implementation",
 )
+_PLUGINS = re.compile(r"jax-(cuda|rocm|tpu).*|libtpu.*|nvidia-nccl-.*|.*rccl.*")
+"""Packages that bring a backend or its library of collectives."""
 _WATCHED = ("XLA_", "JAX_", "NCCL_", "OMP_", "CUDA_", "LIBTPU_")
 
 
@@ -155,9 +158,6 @@ def oversubscribed(devices: int, platform_name: str) -> bool:
 def describe(devices: list[Device]) -> dict[str, Any]:
     """What was true of the whole run, as it goes into the table's first line."""
     first = devices[0]
-    versions = {
-        name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "scaleopt")
-    }
     found = {
         "date": timestamp(),
         "host": platform.node(),
@@ -171,7 +171,8 @@ def describe(devices: list[Device]) -> dict[str, Any]:
         "backend": first.client.platform_version.strip(),
         "python": sys.version.split()[0],
         "system": f"{platform.system()} {platform.release()}",
-        "versions": versions,
+        "versions": _versions(),
+        "driver": _driver(),
         "affinity": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "caches": _caches(),
         "topology": _topology(devices),
@@ -184,6 +185,26 @@ def describe(devices: list[Device]) -> dict[str, Any]:
         },
     }
     return found | {"likeness": likeness(found)}
+
+
+def _versions() -> dict[str, str]:
+    """Of what computes and communicates, as far as it is installed as packages."""
+    wanted = ("jax", "jaxlib", "numpy", "scaleopt")
+    found = {name: importlib.metadata.version(name) for name in wanted}
+    names = {
+        (package.name or "").lower(): package.version
+        for package in importlib.metadata.distributions()
+    }
+    plugins = {name: names[name] for name in sorted(names) if _PLUGINS.fullmatch(name)}
+    return found | plugins
+
+
+def _driver() -> str | None:
+    """The accelerator's driver in the kernel, where the system tells it."""
+    for told in ("/proc/driver/nvidia/version", "/sys/module/amdgpu/version"):
+        if Path(told).exists():
+            return Path(told).read_text().splitlines()[0].strip()
+    return None
 
 
 def _topology(devices: list[Device]) -> list[dict[str, Any]]:

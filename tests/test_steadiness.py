@@ -3,8 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+import simulated
 
+import scaleopt as so
 from scaleopt.data.steadiness import two_modes, unsteady
+from scaleopt.show.remarks import remarks
 
 
 def table(seed, *, drift=0.0, slow=0.0, slower=1.6, rounds=20, noise=0.05):
@@ -58,3 +61,20 @@ def test_few_rows_say_nothing():
     assert unsteady(table(4, rounds=2)) == []
     assert unsteady(table(4).iloc[:0]) == []
     assert unsteady(table(4).drop(columns="round")) == []
+
+
+def test_two_runs_that_differ_are_not_two_modes():
+    """Each run of itself is steady; how much runs differ is for the fit to say."""
+    ends = pd.concat([table(5), table(6)], ignore_index=True)
+    ends = ends.assign(run=np.repeat([0, 1], len(ends) // 2))
+    ends["time_s"] *= np.where(ends["run"] == 1, 1.6, 1.0)
+    assert "two modes" in " ".join(unsteady(ends.drop(columns="run")))
+    assert unsteady(ends) == []
+
+
+def test_one_run_alone_does_not_know_how_runs_differ():
+    rows = simulated.table(0)
+    for run, said in ((0, True), (rows.index % 2, False)):
+        found = so.calibrate(rows.assign(run=run))
+        sentences = remarks(found, None, {})["What to be careful about:"]
+        assert any("all rows are of one start" in sentence for sentence in sentences) == said

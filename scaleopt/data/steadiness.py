@@ -45,6 +45,8 @@ def unsteady(table: pd.DataFrame) -> list[str]:
     if table.empty:
         return []
     keys = [name for name in _CELL if name in table]
+    inside = [*keys, "run"] if "run" in table else keys  # two runs are not two modes of one
+    within = table.groupby(inside, dropna=False, sort=False).ngroup()
     cells = table.groupby(keys, dropna=False, sort=False).ngroup()
     log = pd.Series(np.log(table["time_s"].to_numpy(float)), index=table.index)
     residual = log - log.groupby(cells).transform("median")
@@ -52,7 +54,7 @@ def unsteady(table: pd.DataFrame) -> list[str]:
     for op, rows in residual.groupby(table["op"], sort=False):
         if "round" in table:
             said += _trend(str(op), rows, table.loc[rows.index, "round"])
-        said += _modes(str(op), [group.to_numpy() for _, group in rows.groupby(cells[rows.index])])
+        said += _modes(str(op), [group.to_numpy() for _, group in rows.groupby(within[rows.index])])
     return said
 
 

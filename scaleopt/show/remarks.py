@@ -72,6 +72,11 @@ def _about_rows(fit: Fit[StepTime], context: dict[str, Any]) -> list[str]:
                 f"the machine was busy: in {100 * busy:.0f} % of the rows others used more than "
                 f"{_BUSY_CORES} cores; measure again in quiet"
             )
+    if "run" in fit.rows and len(set(fit.rows["run"].dropna())) == 1:
+        said.append(
+            "all rows are of one start of the measuring processes: how much starts differ is not "
+            "in the intervals; measure without --quick, or join tables"
+        )
     said += unsteady(fit.rows)
     low, high = _CREDIBLE_EFFICIENCY
     efficiency = float(fit.model.compute_efficiency)
