@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from scaleopt.data.readers.record import Block, Log, Row
+from scaleopt.data.readers.record import KEPT, Block, Log, Row
 
 _MOST = 0.6
 """The share of rows that must agree before the others are odd."""
@@ -29,54 +29,47 @@ def alike(log: Log, block: Block) -> list[Row]:
         block: a table; of sizes and columns only what its benchmark prints evenly is looked at.
     """
     rows = block.rows
-    if len(rows) < 3:
-        return rows
-    timings = usual([len(row.timings) for row in rows])
-    ends = usual([_ends(row) for row in rows]) if block.columned else None
-    decimals = usual([_decimals(row) for row in rows]) if block.decimals else None
-    gaps = _gaps(rows) if block.stepped else [None] * (len(rows) + 1)
+    traits: list[tuple[str, list[Any], Any]] = []
+    if len(rows) > 2:
+        times = [len(row.timings) for row in rows]
+        traits.append(("times in a row", times, usual(times)))
+    if block.decimals and len(rows) > 2:
+        decimals = [_decimals(row) for row in rows]
+        traits.append(("decimals", decimals, usual(decimals)))
+    if block.columned:
+        places = [ends(row.line.text) for row in rows]
+        traits.append(("ends of its columns", places, usual([*places, block.columned])))
     kept = []
     for place, row in enumerate(rows):
-        around = gaps[place : place + 2]
-        if timings is not None and len(row.timings) != timings:
-            log.skip(row.line, f"{len(row.timings)} times where its table has {timings} in a row")
+        odd = [name for name, values, value in traits if value not in (None, values[place])]
+        if odd:
+            log.skip(row.line, f"other {odd[0]} than the rest of its table has")
         elif _other_type(rows, place):
             log.skip(row.line, f"{row.dtype} between rows of another type")
-        elif ends is not None and _ends(row) != ends:
-            log.skip(row.line, "its columns do not end where those of its table end")
-        elif decimals is not None and _decimals(row) != decimals:
-            log.skip(row.line, "the time has other decimals than the rest of its table")
-        elif False in around and True not in around:
-            log.skip(row.line, f"size {row.size:g} is out of the steps of its table's sizes")
         else:
-            if around == [False, True] and gaps[place - 1] is not False:
-                _report_lack(log, rows[place - 1], row)
             kept.append(row)
-    return kept
+    return _in_step(log, kept, block.step) if block.stepped else kept
 
 
 def usual(values: Sequence[_Value]) -> _Value | None:
     """What most of the values are; None where there is no such one.
 
-    >>> usual([2, 2, 3]), usual([1, 2, 3])
-    (2, None)
+    >>> usual([2, 2, 3]), usual([1, 2, 3]), usual([])
+    (2, None, None)
     """
-    value, times = Counter(values).most_common(1)[0]
-    return value if times > _MOST * len(values) else None
+    for value, times in Counter(values).most_common(1):
+        return value if times > _MOST * len(values) else None
+    return None
 
 
-def _other_type(rows: list[Row], place: int) -> bool:
-    """Whether a row's data type is none that a row beside it has, and those are alike."""
-    beside = rows[max(place - 1, 0) : place] + rows[place + 1 : place + 2]
-    beside += rows[2:3] * (place == 0) + rows[-3:-2] * (place == len(rows) - 1)
-    others = {row.dtype for row in beside}
-    return len(others) == 1 and rows[place].dtype not in others
+def ends(text: str, cell: "re.Pattern[str]" = _CELL) -> tuple[int, ...]:
+    """Where the cells of a line end; the first of a line that begins with it has no place to keep.
 
-
-def _ends(row: Row) -> tuple[int, ...]:
-    """Where the cells end; the first, where the table begins at the left, has no place to keep."""
-    ends = [cell.end() for cell in _CELL.finditer(row.line.text)]
-    return tuple(ends if row.line.text[:1].isspace() else (0, *ends[1:]))
+    >>> ends("  8  16"), ends("8    16")
+    ((3, 7), (0, 7))
+    """
+    found = [match.end() for match in cell.finditer(text)]
+    return tuple(found if text[:1].isspace() else (0, *found[1:]))
 
 
 def _decimals(row: Row) -> int:
@@ -85,35 +78,74 @@ def _decimals(row: Row) -> int:
     return round(math.log10(seconds.high - seconds.low))
 
 
-def _gaps(rows: list[Row]) -> list[bool | None]:
-    """Whether each size is the usual step above that before; None where nothing can be said.
+def _other_type(rows: list[Row], place: int) -> bool:
+    """Whether a row's data type is none that a row beside it has, and those are alike."""
+    if len(rows) < 3:
+        return False
+    beside = rows[max(place - 1, 0) : place] + rows[place + 1 : place + 2]
+    beside += rows[2:3] * (place == 0) + rows[-3:-2] * (place == len(rows) - 1)
+    others = {row.dtype for row in beside}
+    return len(others) == 1 and rows[place].dtype not in others
 
-    One more than there are rows: before the first and after the last is nothing.
+
+def _in_step(log: Log, rows: list[Row], step: float | None) -> list[Row]:
+    """The rows without those whose size is out of the steps of the others."""
+    step = step or _step([row.size for row in rows if row.size > 0])
+    powers = [math.log(row.size, step) if step and row.size else math.nan for row in rows]
+    phases = [round((power + _CLOSE) % 1, 4) for power in powers]
+    phase = usual([phase for phase in phases if phase == phase])
+    if step is None or phase is None:
+        gaps = [None, *(None if a.size < b.size else False for a, b in pairwise(rows)), None]
+        return _without(log, rows, gaps)
+    on = []
+    for row, own in zip(rows, phases, strict=True):
+        if row.size and own != phase:
+            log.skip(
+                row.line, f"size {row.size:g} is not its table's steps of {step:g} from others"
+            )
+        else:
+            on.append(row)
+    inner = [_gap(log, before, after, step) for before, after in pairwise(on)]
+    return _without(log, on, [None, *inner, None])
+
+
+_CLOSE = 1e-6
+"""By how much a logarithm may be rounded."""
+
+
+def _without(log: Log, rows: list[Row], gaps: list[bool | None]) -> list[Row]:
+    """The rows without those that follow neither way; gaps are before each, and after the last."""
+    kept = []
+    for place, row in enumerate(rows):
+        around = gaps[place : place + 2]
+        if False in around and True not in around:
+            log.skip(row.line, f"size {row.size:g} is out of the steps of its table's sizes")
+        else:
+            if around == [False, True] and gaps[place - 1] is not False:
+                before = rows[place - 1]
+                log.skip(row.line, f"no size between {before.size:g} and {row.size:g} above this")
+            kept.append(row)
+    return kept
+
+
+def _gap(log: Log, before: Row, after: Row, step: float) -> bool | None:
+    """Whether a size is one step above that before; None where nothing can be said.
+
+    So it is after a size of 0, and where as many lines were reported between as steps lack.
     """
-    step = _step([row.size for row in rows if row.size > 0])
-    if step is None:  # then they rise at least
-        return [None, *(None if a.size < b.size else False for a, b in pairwise(rows)), None]
-    inner = [
-        None if before.size == 0 else after.size == before.size * step
-        for before, after in pairwise(rows)
-    ]
-    return [None, *inner, None]
+    if before.size == 0:
+        return None
+    steps = round(math.log(after.size / before.size, step)) if after.size else 0
+    between = range(before.line.number + 1, after.line.number)
+    reported = sum(skipped.line in between for skipped in log.skipped)
+    if 1 < steps <= reported + 1 or (steps > 1 and log.skipped_count > KEPT):
+        return None
+    return steps == 1
 
 
 def _step(sizes: list[float]) -> float | None:
-    """The ratio that sizes go up by, where most of them are powers of it apart."""
-    rises = [(after / before, after) for before, after in pairwise(sizes) if after > before]
-    if not rises:
-        return None
-    (step, times), *_ = Counter(ratio for ratio, _ in rises).most_common(1)
-    start = next(after for ratio, after in rises if ratio == step)
-    powers = [math.log(size / start, step) for size in sizes]
-    on = sum(abs(power - round(power)) < 1e-6 for power in powers)  # the logarithm's rounding
-    return step if times > 1 and on > _MOST * len(sizes) else None
-
-
-def _report_lack(log: Log, before: Row, row: Row) -> None:
-    """Report that sizes lack between two rows, unless a line between them was reported."""
-    between = range(before.line.number + 1, row.line.number)
-    if not any(skipped.line in between for skipped in log.skipped):
-        log.skip(row.line, f"no row of a size between {before.size:g} and {row.size:g} above this")
+    """The ratio that sizes go up by, where some follow one another so."""
+    rises = Counter(after / before for before, after in pairwise(sizes) if after > before)
+    for step, times in rises.most_common(1):
+        return step if times > 1 else None
+    return None

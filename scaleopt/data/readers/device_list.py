@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 
 _DEVICE = re.compile(
-    r"#?\s*Rank\s+(\d{1,9})\s.*?(?:\bon\s+(\S+)\s+)?\bdevice\s+(\d+)\s+\[[^\]]*\]\s*(.*)"
+    r"#?\s*Rank\s+(\d{1,9})\s.*?(?:\bon\s+(\S+)\s+)?\bdevice\s+(\d+)\s+\[[\w:.]*\]\s*(.*)"
 )
 
 
@@ -49,7 +49,9 @@ class DeviceList:
         if self.devices is not None:
             alike = {tuple(sorted(ranks.values())) for ranks in held.values()}
             return len(held) if len(alike) == 1 else None
-        return len(held) if _in_rows([set(ranks) for ranks in held.values()]) else None
+        firsts = {ranks[min(ranks)] for ranks in held.values()}
+        in_rows = len(firsts) == 1 and _in_rows([set(ranks) for ranks in held.values()])
+        return len(held) if in_rows else None
 
 
 def _in_rows(hosts: list[set[int]]) -> bool:

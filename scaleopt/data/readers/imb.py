@@ -11,8 +11,9 @@ Source: Intel MPI Benchmarks, src_c/IMB_output.c and the user guide; oneCCL, exa
 import re
 from collections.abc import Mapping
 
+from scaleopt.data.readers.alike import ends
 from scaleopt.data.readers.lines import Line
-from scaleopt.data.readers.printed import Printed, all_printed, overlap, printed, whole
+from scaleopt.data.readers.printed import Printed, all_printed, overlap, whole
 from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import MB, MiB, us
 
@@ -57,6 +58,7 @@ class Reader:
         self.columns: list[str] = []
         self.op, self.processes, self.groups = "", None, False
         self.dtype = ""
+        self.step: float | None = None
 
     @staticmethod
     def starts(text: str) -> bool:
@@ -77,6 +79,9 @@ class Reader:
             self.block = None
         elif re.search(r"MPI Benchmarks? +\S+.*part", text):
             self.log.facts["benchmark"] = text.strip("# ").strip()
+            self.step = 2.0
+        elif "lengths were user defined" in text:
+            self.step = None
         elif dtype := re.match(
             r"#?\s*(?:MPI_Datatype for reductions|dtype|datatype)\s*:\s*(\w+)", text
         ):
@@ -93,7 +98,7 @@ class Reader:
             self._row(line)
         elif _FINISHED.match(text):
             self.block = None
-        elif text.strip() and any(printed(cell) for cell in text.replace("#", " ").split()):
+        elif any(letter.isdigit() for letter in text):
             self.log.skip(line, "neither a row nor a message that is known")
 
     def finish(self) -> None:
@@ -107,6 +112,9 @@ class Reader:
         if "" in names:
             self.log.skip(line, f"a header with {cells[names.index('')]}, which is not known")
             return
+        if "repetitions" not in names or ("least" in names) != ("most" in names):
+            self.log.skip(line, "a header without #repetitions, t_min or t_max")
+            return
         if "count" in names and not self.dtype:
             self.log.skip(line, "no datatype above, which this benchmark prints")
         known = _OPS.get(op)
@@ -118,7 +126,8 @@ class Reader:
             op=known,
             unknown_op=None if known or not op else op,
             stepped=True,
-            columned=True,
+            step=self.step,
+            columned=ends(line.text),
             decimals=True,
             devices=2 if send else processes,
         )
@@ -153,9 +162,9 @@ def _contradiction(found: Mapping[str, Printed], size: int, item: int | None) ->
         return "t_avg is not between t_min and t_max, or is 0"
     if rate := found.get("rate"):
         # Mbytes/sec counts what a rank sends, receives or both, over t_max; older ones in 2²⁰ B
-        ends = (size / most.high, size / max(most.low, _SHORTEST))
+        bounds = (size / most.high, size / max(most.low, _SHORTEST))
         units = [unit * us * ways for unit in (MB, MiB) for ways in (1, 2, 4)]
-        if not any(overlap(rate.times(unit), *ends) for unit in units):
+        if not any(overlap(rate.times(unit), *bounds) for unit in units):
             return "Mbytes/sec is not size over time"
     if count := found.get("count"):
         items = (item,) if item else (1, 2, 4, 8)

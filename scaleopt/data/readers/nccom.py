@@ -9,6 +9,7 @@ Source: AWS Neuron documentation, NCCOM-TEST user guide, whose example is 335544
 
 import re
 
+from scaleopt.data.readers.alike import ends
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.nccl import agrees
 from scaleopt.data.readers.printed import SECONDS, printed, whole
@@ -47,7 +48,9 @@ class Reader:
             self.ranks = int(ranks[1]) if ranks else None
         elif _HEADER.match(text):
             self.columns = text.split()
-            self.block = Block({"all_to_all": 1}, op=self.op, devices=self.ranks, columned=True)
+            self.block = Block(
+                {"all_to_all": 1}, op=self.op, devices=self.ranks, columned=ends(text)
+            )
             self.log.blocks.append(self.block)
         elif text.startswith("Avg bus bandwidth"):
             self.block = None

@@ -10,8 +10,9 @@ Source: OSU micro-benchmarks 7, c/mpi/collective and c/util/osu_util_mpi.c.
 
 import re
 
+from scaleopt.data.readers.alike import ends
 from scaleopt.data.readers.lines import Line
-from scaleopt.data.readers.printed import Printed, printed, whole
+from scaleopt.data.readers.printed import all_printed, whole
 from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import us
 
@@ -26,7 +27,18 @@ _OPS = {
     "All-to-All": "all_to_all", "Alltoall": "all_to_all", "Broadcast": "broadcast",
     "Bcast": "broadcast", "Reduce": "reduce", "Latency": "send",
 }  # fmt: skip
-_VERSION = re.compile(r"\s*(?:v?(\d{1,4})(?:\.\d+)*\w*)?\s*")
+_COLUMNS = {
+    "size": "size", "latency(us)": "average", "avglatency(us)": "average", "avglat(us)": "average",
+    "minlatency(us)": "least", "minlat(us)": "least", "maxlatency(us)": "most",
+    "maxlat(us)": "most", "iterations": "iterations",
+    **{f"p{n}taillat(us)": f"p{n}" for n in range(1, 100)},
+    # of non-blocking operations and of bandwidth, which have no average latency
+    **dict.fromkeys(
+        ("overall(us)", "compute(us)", "coll.init(us)", "mpi_test(us)", "mpi_wait(us)",
+         "purecomm.(us)", "overlap(%)", "bandwidth(mb/s)", "mb/s", "messages/s"), "other",
+    ),
+}  # fmt: skip
+_VERSION = re.compile(r"\s*(?:v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.\d+)*\w*)?\s*")
 _COMMENT = re.compile(r"#\s*(?:Size|Overall|Datatype|Send|Rank|Pairs|Window|\[)|#\s*$")
 _COLUMN = re.compile(r"\S+(?: \S+)*")
 
@@ -42,8 +54,8 @@ class Reader:
         self.block: Block | None = None
         self.columns: list[str] = []
         self.dtype = ""
-        self.seventh = False
-        """Whether the version is 7 or later."""
+        self.typed = False
+        """Whether the version prints a data type."""
 
     @staticmethod
     def starts(text: str) -> bool:
@@ -56,7 +68,8 @@ class Reader:
         if title := _TITLE.match(text):
             self._title(title[1])
             version = _VERSION.fullmatch(title[2])
-            self.seventh = version is not None and int(version[1] or 0) >= 7
+            number = (int(version[1] or 0), int(version[2] or 0)) if version else (0, 0)
+            self.typed = number > (7, 0)
             if version is None:
                 self.log.skip(line, "after the title stands more than a version")
             self.log.facts["benchmark"] = text.strip("# ").strip()
@@ -66,8 +79,8 @@ class Reader:
                 self.log.skip(line, f"{datatype[1]} is not a data type that is known")
                 self.dtype = ""
         elif _HEADER.match(text):
-            self.columns = _COLUMN.findall(re.sub(r"^#?\s*", "", text).replace("\t", "  "))
-            if self.seventh and not self.dtype:
+            self._header(line)
+            if self.typed and not self.dtype:
                 self.log.skip(line, "no data type above, which this version prints")
         elif self.block is None:
             return
@@ -77,8 +90,8 @@ class Reader:
             self._row(line)
         elif re.match(r"\s*\{\"|START OF", text):
             self.block = None
-        elif (not text.lstrip().startswith("#") or re.fullmatch(r"\s*#[\s#\d.,]+", text)) and any(
-            printed(cell) for cell in text.replace("#", " ").split()
+        elif any(letter.isdigit() for letter in text) and (
+            not text.lstrip().startswith("#") or re.fullmatch(r"\s*#[\s#\d.,]+", text)
         ):
             self.log.skip(line, "neither a row nor a message that is known")
 
@@ -90,42 +103,44 @@ class Reader:
         known = _OPS.get(name)
         self.columns, self.dtype = [], ""
         self.block = Block(
-            POWERS, op=known, unknown_op=None if known else title, stepped=True, columned=True,
-            decimals=True,
+            POWERS,
+            op=known,
+            unknown_op=None if known else title,
             devices=2 if known == "send" else None,
-        )  # fmt: skip
+            stepped=True,
+            step=2.0,
+            decimals=True,
+        )
         self.log.blocks.append(self.block)
 
+    def _header(self, line: Line) -> None:
+        shown = _COLUMN.findall(line.text.lstrip("# ").replace("\t", "  "))
+        self.columns = [_COLUMNS.get(name.lower().replace(" ", ""), "") for name in shown]
+        if "" in self.columns:
+            name = shown[self.columns.index("")]
+            self.log.skip(line, f"a header with {name}, which is not known")
+            self.columns = []
+            self.block = None
+        elif self.block is not None:
+            self.block.columned = ends(line.text, _COLUMN)
+
     def _row(self, line: Line) -> None:
-        cells = line.text.split()
-        size = whole(cells[0])
-        numbers = [printed(cell) for cell in cells[1:]]
-        names = self.columns[1:]
-        if size is None or len(numbers) != len(names) or not numbers:
-            self.log.skip(line, f"{len(cells)} cells where {len(names) + 1} columns are")
-            return
-        found: dict[str, Printed] = {}
-        for name, number in zip(names, numbers, strict=True):
-            if number is None or number.value < 0:
-                self.log.skip(line, f"{name} is not a number of 0 or more")
-                return
-            found[name.lower()] = number.times(us)
-        average = next(
-            (
-                found[n]
-                for n in found
-                if n in ("avg latency(us)", "latency (us)", "latency(us)", "avg(us)")
-            ),
-            None,
-        )
-        if average is None:
-            self.log.skip(line, f"no average latency among the columns {', '.join(names)}")
-            return
-        least = next((found[n] for n in found if n.startswith("min")), average)
-        most = next((found[n] for n in found if n.startswith("max")), average)
-        if average.value <= 0 or least.low > average.high or average.low > most.high:
-            self.log.skip(line, "the average is not between the least and the most")
-            return
         assert self.block is not None
-        row = Row(line, float(size), (Timing("average", average),), dtype=self.dtype)
-        self.block.rows.append(row)
+        cells = line.text.split()
+        size, numbers = whole(cells[0]), all_printed(cells[1:])
+        if len(cells) != len(self.columns):
+            self.log.skip(line, f"{len(cells)} cells where {len(self.columns)} columns are")
+        elif size is None or numbers is None:
+            self.log.skip(line, "its cells are not all numbers of 0 or more")
+        else:
+            found = dict(zip(self.columns[1:], numbers, strict=True))
+            average = found.get("average")
+            if average is None:
+                self.log.skip(line, "there is no column of average latencies")
+                return
+            least, most = found.get("least", average), found.get("most", average)
+            if average.value <= 0 or least.low > average.high or average.low > most.high:
+                self.log.skip(line, "the average is not between the least and the most")
+                return
+            timing = Timing("average", average.times(us))
+            self.block.rows.append(Row(line, float(size), (timing,), dtype=self.dtype))

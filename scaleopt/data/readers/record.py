@@ -83,10 +83,12 @@ class Block:
     rows: list[Row] = field(default_factory=list)
     stepped: bool = False
     """Whether its benchmark goes through sizes in even steps."""
+    step: float | None = None
+    """The ratio of those steps, where the benchmark knows no other."""
     run: tuple[str, int] | None = None
     """Its operation and N, once settled."""
-    columned: bool = False
-    """Whether its benchmark prints columns of fixed width."""
+    columned: tuple[int, ...] | None = None
+    """Where the names of its columns end, where its benchmark prints columns of fixed width."""
     decimals: bool = False
     """Whether its benchmark prints times with as many decimals in every row."""
 
