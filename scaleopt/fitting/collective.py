@@ -11,13 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from scaleopt.fitting.collective_habits import Habits, learnt, most_likely, places_in, recalled
 from scaleopt.fitting.collective_result import (
+    DEGREES,
     CollectiveFit,
     CollectiveGroup,
     log_prediction,
-    DEGREES,
 )
 from scaleopt.fitting.collective_rows import (
     FEWEST_CELLS,
@@ -28,10 +29,9 @@ from scaleopt.fitting.collective_rows import (
     folds_of,
     thinned,
 )
-from scaleopt.fitting.collective_search import PIECES, Prior, link_of, padded, prior, search, SHAPES
+from scaleopt.fitting.collective_search import PIECES, SHAPES, Found, link_of, prior, search, starts
 from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.result import plain
-from scipy import special
 
 _MOST_FOLDS = 7
 _DOUBLING = 0.2
@@ -106,23 +106,22 @@ def _fitted(op: str, dtype: str, part: pd.DataFrame, cells: Cells) -> Collective
     cells = thinned(cells, SHAPES[-1])
     folds = folds_of(cells)
     everything = np.zeros(len(cells.size), bool)
-    left_out = [everything, *(fold.left_out for fold in folds)]
-    # Lanes that no fold needs repeat the first, so that every group has one shape.
-    left_out += [everything] * (1 + _MOST_FOLDS - len(left_out))
-    lanes = [(pieces, mask) for pieces in range(1, PIECES + 1) for mask in left_out]
-    priors = [
-        prior(
-            Cells(*(each[~mask] for each in cells)), pieces, levels=1 + int(cells.nodes.max() > 1)
-        )
-        for pieces, mask in lanes
+    # Lanes that no fold needs repeat the whole, so that every group has one shape.
+    left_out = [fold.left_out for fold in folds]
+    left_out = [everything, *left_out, *[everything] * (_MOST_FOLDS - len(folds))]
+    numbers = range(1, PIECES + 1)
+    priors = [prior(cells, pieces) for pieces in numbers]
+    lanes = [each for each in priors for _ in left_out]
+    begun = [
+        starts(each, pieces, len(left_out)) for pieces, each in zip(numbers, priors, strict=True)
     ]
-    filled = padded(cells)
-    weight = np.zeros((len(lanes), len(filled.size)))
-    weight[:, : len(cells.size)] = [~mask for _, mask in lanes]
-    u = search(filled, weight, Prior(*map(np.array, zip(*priors, strict=True))))
+    whole = search(cells, np.ones((len(lanes), len(cells.size))), lanes, np.concatenate(begun))
+    best = _best(whole, PIECES)
+    weight = ~np.tile(left_out, (PIECES, 1))
+    u = search(cells, weight, lanes, np.repeat(best, len(left_out), axis=0)).u
     miss = cells.log_time - log_prediction(u, cells)
-    u = u.reshape(PIECES, 1 + _MOST_FOLDS, -1)
-    miss = miss.reshape(PIECES, 1 + _MOST_FOLDS, -1)
+    u = u.reshape(PIECES, len(left_out), -1)
+    miss = miss.reshape(PIECES, len(left_out), -1)
     places = places_in(cells)
     tried = {pieces: _held_out(places, each, folds) for pieces, each in enumerate(miss, start=1)}
     held = {
@@ -175,6 +174,13 @@ def _repeats(rows: pd.DataFrame) -> float:
     if not repeated.any():
         return 0.0
     return _deviation(away[repeated] * np.sqrt(count[repeated] / (count[repeated] - 1)))
+
+
+def _best(found: Found, pieces: int) -> np.ndarray:
+    """(pieces, parameters): of each number of pieces the start that ended lowest."""
+    loss = np.where(np.isnan(found.loss), np.inf, found.loss).reshape(pieces, -1)
+    u = found.u.reshape(pieces, loss.shape[1], -1)
+    return u[np.arange(pieces), loss.argmin(axis=1)]
 
 
 def _held_out(

@@ -10,7 +10,7 @@ from scipy import special
 
 from scaleopt.fitting.collective_habits import Habits, places_in, recalled
 from scaleopt.fitting.collective_rows import Cells, places_of
-from scaleopt.fitting.collective_search import padded, log_times
+from scaleopt.fitting.collective_search import log_times, padded
 from scaleopt.fitting.result import Prediction, check_level
 from scaleopt.models.envelope import LinkEnvelope
 from scaleopt.units import format_si

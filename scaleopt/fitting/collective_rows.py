@@ -8,6 +8,8 @@ import pandas as pd
 PASSES = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
 """How often the array goes around."""
 FEWEST_CELLS = 5
+COUNTS = 8
+"""How many pairs of N and nodes are told apart; of more, neighbours are one."""
 _SIZE_FOLDS = 5
 _FINEST, _COARSEST = 1 / 8, 8.0
 
@@ -21,6 +23,8 @@ class Cells(NamedTuple):
     """M [B]; in an all-to-all the part of one device."""
     passes: np.ndarray
     log_time: np.ndarray
+    place: np.ndarray
+    """Which of at most COUNTS pairs of N and nodes, in their order."""
 
 
 class Fold(NamedTuple):
@@ -34,10 +38,12 @@ class Fold(NamedTuple):
 def cells_of(rows: pd.DataFrame, op: str) -> Cells:
     """The cells of rows of one collective, whose `time_s` may be lacking."""
     names = ["devices", "nodes", "size_bytes"]
-    rows = rows.assign(nodes=rows["nodes"] if "nodes" in rows else 1.0)
+    rows = rows.assign(nodes=rows.get("nodes", 1.0))
     rows = rows.assign(log_time=np.log(rows["time_s"].to_numpy(float)))
     median = rows.groupby(names, sort=True)["log_time"].median().reset_index()
-    return places_of(median, op)._replace(log_time=median["log_time"].to_numpy())
+    pair = median.groupby(names[:2], sort=True).ngroup().to_numpy()
+    place = pair * min(COUNTS, pair.max() + 1) // (pair.max() + 1)
+    return places_of(median, op)._replace(log_time=median["log_time"].to_numpy(), place=place)
 
 
 def places_of(rows: pd.DataFrame, op: str) -> Cells:
@@ -45,7 +51,8 @@ def places_of(rows: pd.DataFrame, op: str) -> Cells:
     devices, size = (rows[name].to_numpy(float) for name in ("devices", "size_bytes"))
     size = size / devices if op == "all_to_all" else size
     nothing = np.zeros(len(rows))
-    return Cells(devices, rows["nodes"].to_numpy(float), size, nothing + PASSES[op], nothing)
+    nodes = rows["nodes"].to_numpy(float)
+    return Cells(devices, nodes, size, nothing + PASSES[op], nothing, nothing.astype(int))
 
 
 def thinned(cells: Cells, most: int) -> Cells:

@@ -23,11 +23,13 @@ class LinkEnvelope(eqx.Module):
 
     A_i = p [2 f(L) a^log₂(L/2) α + 2 f(n) a'^log₂(n/2) α'],   f(N) = (N − 1)/N,
 
-    B_i = p [f(L) b^log₂(L/2) β + f(n) b'^log₂(n/2) β'] M,     L = N / n devices in each of n nodes
+    B_i = p [g(L; b, c) β + g(n; b', c') β'] M,   g(N; b, c) = f(N) b^log₂(N/2) c^(1 − (2/N)²),
 
-    With a = 2, b = 1 and q = 1 it is the ring, p (N − 1) α + p ((N − 1)/N) β M; a < 2 is on the way
-    to a tree; b > 1 says that bandwidth falls as devices are added; q > 1 hides bytes behind the
-    messages of other segments, so that the later of both counts. α and β are those of two devices.
+    with L = N / n devices in each of n nodes. With all other ratios 1 and a = 2 it is the ring,
+    p (N − 1) α + p ((N − 1)/N) β M. Where a < 2 it is on the way to a tree; c says that two devices
+    are a pair, whose way to one another differs from that around a ring; b > 1 that bandwidth goes
+    on to fall as devices are added; q > 1 that bytes hide behind the messages of other segments, so
+    that the later of both counts. α and β are those of two devices.
 
     >>> link = LinkEnvelope(launch=5e-6, alpha=1e-6, beta=1e-11)
     >>> f"{link(devices=8, size=1e6):.3g}"
@@ -47,6 +49,8 @@ class LinkEnvelope(eqx.Module):
     """(protocols,), a, by how much the messages grow where the devices double: 2 in a ring."""
     beta_growth: Ratio = 1.0
     """(protocols,), b, by how much β grows where the devices double: 1 in a ring."""
+    crowding: Ratio = 1.0
+    """(protocols,), c, β of a ring of many over that of a pair."""
     node_alpha: Seconds = 0.0
     """(protocols,), α' of a message between nodes."""
     node_beta: SecondsPerByte = 0.0
@@ -55,6 +59,8 @@ class LinkEnvelope(eqx.Module):
     """(protocols,), a' where the nodes double."""
     node_beta_growth: Ratio = 1.0
     """(protocols,), b' where the nodes double."""
+    node_crowding: Ratio = 1.0
+    """(protocols,), c' of many nodes over that of two."""
     sharpness: Ratio = 8.0
     """s, how cleanly the faster protocol is picked."""
     overlap: Ratio = 1.0
@@ -86,17 +92,18 @@ class LinkEnvelope(eqx.Module):
             + _grown(across, self.node_alpha, self.node_alpha_growth)
         )
         sending = size[..., None] * (
-            _grown(inside, self.beta, self.beta_growth)
-            + _grown(across, self.node_beta, self.node_beta_growth)
+            _grown(inside, self.beta, self.beta_growth, self.crowding)
+            + _grown(across, self.node_beta, self.node_beta_growth, self.node_crowding)
         )
         return passes[..., None] * _overlapped(messages, sending, self.overlap)
 
 
-def _grown(parts: Array, of_two: Scalar, growth: Scalar) -> Array:
-    """(…, protocols): (N − 1)/N a^log₂(N/2) α of one level."""
+def _grown(parts: Array, of_two: Scalar, growth: Scalar, crowding: Scalar = 1.0) -> Array:
+    """(…, protocols): (N − 1)/N b^log₂(N/2) c^(1 − (2/N)²) β of one level."""
     parts = parts[..., None]
-    of_two, growth = (jnp.atleast_1d(each) for each in real(of_two, growth))
-    return (parts - 1) / parts * growth ** jnp.log2(parts / 2) * of_two
+    of_two, growth, crowding = (jnp.atleast_1d(each) for each in real(of_two, growth, crowding))
+    more = growth ** jnp.log2(parts / 2) * crowding ** (1 - (2 / parts) ** 2)
+    return (parts - 1) / parts * more * of_two
 
 
 def _overlapped(first: Array, second: Array, overlap: Scalar) -> Array:
