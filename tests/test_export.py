@@ -249,6 +249,7 @@ def test_plain_json_keeps_its_schema_and_tells_where_each_number_is_from(fit, on
     }
     alone = json.loads(export(one_node, "json"))["constants"]
     assert alone["rate"]["provenance"] == "not told"
+    assert alone["rate"]["value"] is None
     assert alone["rate"]["high"] is None
 
 

@@ -67,6 +67,11 @@ def test_every_number_of_the_record_says_where_it_is_from(fit, choice):
     assert set(found["parameters"]) | set(found["assumed"]) == set(fit.provenance)
 
 
+def test_what_is_not_told_has_no_value(fit):
+    failed = dataclasses.replace(fit, failure="too few rows")
+    assert all(it["value"] is None for it in record(failed, None, CONTEXT)["parameters"].values())
+
+
 def test_a_workload_that_no_step_had_is_assumed(fit, choice):
     assert record(fit, choice, CONTEXT)["choice"]["provenance"]["flops"] == "measured"
     asked = choose_devices(fit, 3e14, 1e8, 8)

@@ -35,7 +35,7 @@ def record(
         "failure": fit.failure,
         "parameters": {
             name: {
-                "value": _number(fit.estimate[place]),
+                "value": None if where[name] == "not told" else _number(fit.estimate[place]),
                 "low": _number(low[place]),
                 "high": _number(high[place]),
                 "unit": fit.parameters.units[place],

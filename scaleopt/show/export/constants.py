@@ -15,9 +15,9 @@ _UNITS = {"rate": "FLOP/s", "beta": "s/B", "alpha": "s", "serial_time": "s", "la
 
 @dataclass(frozen=True)
 class Constant:
-    """One number of the model in SI; without ends where nothing bounds it."""
+    """One number of the model in SI; none where the rows do not tell it."""
 
-    value: float
+    value: float | None
     low: float | None
     high: float | None
     unit: str
@@ -43,7 +43,7 @@ class Constants(NamedTuple):
 
     def told(self, name: str) -> bool:
         """Whether a constant can be used: told by the rows, or assumed, and above 0."""
-        return self.named[name].provenance != "not told" and self.named[name].value > 0
+        return (self.named[name].value or 0.0) > 0
 
     def need(self, *names: str) -> None:
         """Refuse where the rows do not tell a constant that a format cannot do without."""
@@ -65,7 +65,7 @@ class Constants(NamedTuple):
     def line(self, name: str) -> str:
         """A constant with its interval and where it is from."""
         it = self.named[name]
-        if it.provenance == "not told":
+        if it.value is None:
             return "not told by these rows"
         ends = ""
         if it.low is not None:
@@ -115,7 +115,7 @@ def constants(
             ends = float(low[at]), float(high[at]) if math.isfinite(high[at]) else None
         elif where == "not told":
             ends = 0.0, None
-        value = float(getattr(fit.model, name))
+        value = None if where == "not told" else float(getattr(fit.model, name))
         named[name] = Constant(value, *ends, _UNITS.get(name, "1"), where)
     rows = fit.rows
     nodes = per_node = None
@@ -135,7 +135,5 @@ def constants(
 
 def compute_rate(found: Constants) -> float | None:
     """What a step's compute reaches [FLOP/s]; None where the rows do not tell it."""
-    parts = (found.named["rate"], found.named["compute_efficiency"])
-    if any(part.provenance == "not told" for part in parts):
-        return None
-    return parts[0].value * parts[1].value
+    rate, reached = found.named["rate"].value, found.named["compute_efficiency"].value
+    return None if rate is None or reached is None else rate * reached
