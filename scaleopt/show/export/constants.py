@@ -102,7 +102,7 @@ def constants(
     if not isinstance(fit.model, StepTime):
         raise TypeError(
             f"export takes the fit of a StepTime, and this is one of {type(fit.model).__name__}; "
-            "fit with so.calibrate"
+            "so.calibrate gives it from rows of kind matmul, all_reduce and step"
         )
     if fit.failure:
         raise ValueError(f"the fit failed and has no constants to export: {fit.failure}")
