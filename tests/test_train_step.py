@@ -57,6 +57,8 @@ def test_fifty_runs_of_one_node_tell_of_the_others():
     assert np.median(found) < 0.02
     assert 0.85 < within < 0.96
     assert any("network_beta" in sentence for sentence in fit.unidentified)
+    assert fit.provenance["network_beta"] == "assumed"
+    assert fit.provenance["rate"] == "fitted"
 
 
 def test_runs_of_8_and_64_devices_tell_of_280_and_512():
@@ -83,7 +85,7 @@ def test_large_runs_are_told_by_small_ones_and_a_few_of_their_own():
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"tensor": 2}, "row 0: data · tensor · pipeline is not devices"),
+        ({"tensor": 2}, "row 0: data · tensor · pipeline · context is not devices"),
         ({"micro_batch": 3}, "row 0: data · micro_batch does not divide global_batch"),
         ({"recompute": "half"}, "recompute is 'half'; write one of none, selective, full"),
         ({"hidden": np.nan}, "row 0: hidden is nan"),

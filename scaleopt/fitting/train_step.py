@@ -16,6 +16,7 @@ from scipy import special
 
 from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.parameters import Parameters, free_parameters, values_of
+from scaleopt.fitting.provenance import Provenance
 from scaleopt.fitting.result import Fit, Prediction, check_level, plain
 from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.train_step_likeness import Misses, alike
@@ -42,6 +43,14 @@ class TrainStepFit(Fit[Machine]):
     """A machine fitted to training steps; it predicts rows as they stand in a table."""
 
     misses: Misses
+
+    @property
+    def provenance(self) -> dict[str, Provenance]:
+        """Where each constant is from; one that rests on its prior is assumed."""
+        found = super().provenance
+        for name in _resting(self.names, self.covariance.matrix):
+            found[name] = "assumed"
+        return found
 
     def predict(
         self, table: pd.DataFrame | None = None, *, level: float = 0.9, **columns: Any
@@ -133,11 +142,16 @@ def _noise(found: Solved) -> KindNoise:
 
 def _untold(parameters: Parameters, values: np.ndarray, covariance: np.ndarray) -> tuple[str, ...]:
     """A sentence for each constant that rests on its prior."""
+    resting = _resting(parameters.names, covariance)
     return tuple(
         f"{name} is hardly told by these rows: {format_si(value, unit)} rests on what is assumed "
         f"of such devices, within a factor of {PRIORS[name].factor:g}."
-        for name, unit, value, deviation in zip(
-            parameters.names, parameters.units, values, np.sqrt(np.diag(covariance)), strict=True
-        )
-        if deviation > _TOLD * np.log(PRIORS[name].factor)
+        for name, unit, value in zip(parameters.names, parameters.units, values, strict=True)
+        if name in resting
     )
+
+
+def _resting(names: tuple[str, ...], covariance: np.ndarray) -> list[str]:
+    """The constants whose deviation the rows hardly bring below their prior's."""
+    deviations = zip(names, np.sqrt(np.diag(covariance)), strict=True)
+    return [name for name, it in deviations if it > _TOLD * np.log(PRIORS[name].factor)]
