@@ -11,7 +11,7 @@ from scaleopt.models.memory import DeviceMemory, Precision, traffic_factor, trai
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.search import Problem
+from scaleopt.planning.tables import Problem
 from scaleopt.units import Scalar
 
 

@@ -14,10 +14,11 @@ from scaleopt.fitting.parameters import Parameters, Point
 from scaleopt.fitting.propagate import drawn_points
 from scaleopt.fitting.result import Fit
 from scaleopt.models.machine import Machine
+from scaleopt.models.memory import traffic_factor
 from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.search import Problem, Scores, score
 from scaleopt.planning.searched import Searched
+from scaleopt.planning.tables import Problem, evaluate, parts_of
 from scaleopt.planning.words import dollars, duration, percent
 from scaleopt.units import Scalar
 
@@ -167,24 +168,35 @@ def _drawn(
     fit: Fit[Any], side: Searched, rows: np.ndarray, draws: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Seconds (draws, candidates) and bytes of those that fit, with their layout and option."""
+    count = int(np.prod(side.options.shape))
+    layout, option = (part.ravel() for part in np.indices((rows.shape[1], count)))
+    recompute, along, zero = side.options.each(option)
+    columns = np.stack([*rows[:, layout], recompute, along, zero]).astype(np.float64)
+    held = evaluate(side.problem, list(columns)).held
+    new = ~((along > 0) & (columns[0] == 1)) & ~((zero > 0) & (columns[3] == 1))
+    fits = (held <= side.memory) & new
+    width = len(layout)  # always as many, so that one program serves
+    chosen = np.resize(np.flatnonzero(fits), width)
     with jax.enable_x64(True):
         points = drawn_points(fit, draws)
-        scores = _scores(fit.parameters, points, side.problem, rows.astype(np.float64))
-    seconds, held = np.asarray(scores.seconds), np.asarray(scores.memory)
-    fits = held <= side.memory
-    layout, option = np.nonzero(fits)
-    return seconds[:, fits], held[fits], layout, option
+        seconds = _seconds(fit.parameters, points, side.problem, columns[:, chosen])
+    kept = int(fits.sum())
+    return np.asarray(seconds)[:, :kept], held[fits], layout[fits], option[fits]
 
 
 @eqx.filter_jit
-def _scores(parameters: Parameters, points: Point, problem: Problem, rows: Scalar) -> Scores:
+def _seconds(parameters: Parameters, points: Point, problem: Problem, columns: Scalar) -> Array:
+    """Seconds of a step of each configuration on each drawn machine, (draws, configurations)."""
+    columns = jnp.asarray(columns)
+    factor = traffic_factor(columns[-1], columns[5])
+
     def on(u: Array) -> Array:
         drawn: Machine = parameters.model(points._replace(u=u).values())
         machine = eqx.tree_at(lambda m: m.node_size, drawn, problem.machine.node_size)
-        moved = eqx.tree_at(lambda p: p.machine, problem, machine)
-        return score(moved, jnp.asarray(rows)).seconds
+        parts = parts_of(eqx.tree_at(lambda p: p.machine, problem, machine), columns)
+        return parts.seconds + parts.data * factor
 
-    return Scores(jax.lax.map(on, jnp.asarray(points.u)), score(problem, jnp.asarray(rows)).memory)
+    return jax.lax.map(on, jnp.asarray(points.u))
 
 
 def _devices(rows: np.ndarray) -> np.ndarray:

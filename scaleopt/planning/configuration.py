@@ -10,7 +10,7 @@ from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.goal import Goal
 from scaleopt.planning.layouts import AXES
 from scaleopt.planning.offer import Offer
-from scaleopt.planning.search import Options
+from scaleopt.planning.options import Options
 
 
 @dataclass(frozen=True)

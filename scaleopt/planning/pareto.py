@@ -8,8 +8,9 @@ import pandas as pd
 
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.layouts import AXES, tiles
-from scaleopt.planning.search import TILE, all_scores, cells_of
+from scaleopt.planning.search import TILE, all_scores
 from scaleopt.planning.searched import Searched
+from scaleopt.planning.tables import entries
 
 _AIMS = ("time_s", "cost", "memory_bytes", "devices")
 
@@ -61,9 +62,9 @@ def _front_of(side: Searched) -> list[Configuration]:
     steps = np.empty(0)
     for tile, true in tiles(iter(side.layouts), TILE):
         with jax.enable_x64(True):
-            scores = all_scores(side.problem, tile.astype(np.float64))
+            scores = all_scores(entries(side.tables, tile))
         seconds, held = (np.asarray(part)[:true] for part in scores)
-        devices, batch, _ = cells_of(tile[:, :true], side.layouts)
+        devices, batch = tile[len(AXES) : len(AXES) + 2, :true]
         allowed = (held <= side.memory) & (
             seconds <= side.goal.slowest(devices, batch)[:, None] * (1 + 1e-12)
         )
@@ -72,7 +73,7 @@ def _front_of(side: Searched) -> list[Configuration]:
         time = side.goal.time(step, devices[layout], batch[layout])
         new = np.stack([devices[layout], time, held[layout, option], np.zeros(len(step))])
         front = np.concatenate([front, new], axis=1)
-        rows = np.concatenate([rows, tile[:, layout]], axis=1)
+        rows = np.concatenate([rows, tile[: len(AXES), layout]], axis=1)
         options, steps = np.concatenate([options, option]), np.concatenate([steps, step])
         kept = _steps_down(front[0], front[1], front[2])
         front, rows, options, steps = front[:, kept], rows[:, kept], options[kept], steps[kept]

@@ -20,8 +20,9 @@ from scaleopt.planning.goal import Goal, Limits, Run
 from scaleopt.planning.layouts import Layouts
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.pareto import pareto_front
-from scaleopt.planning.search import Problem, Tiles, search
+from scaleopt.planning.search import Tiles, search
 from scaleopt.planning.searched import Searched, least
+from scaleopt.planning.tables import Problem, Tables, tables
 from scaleopt.planning.wishes import batches_of, check_goal, check_model, options_of
 from scaleopt.units import Scalar
 
@@ -183,13 +184,15 @@ def plan(
             peak_rate=offer.peak,
             flops=flops,
         )
-        problem = Problem.of(workload, offer.model, precision or Precision(), options)
-        sides.append((offer, goal, problem, layouts))
+        problem = Problem.of(workload, offer.model, precision or Precision())
+        sides.append((offer, goal, problem, tables(problem, layouts, options), layouts))
 
-    def searched(offer: Offer, goal: Goal, problem: Problem, layouts: Layouts) -> Searched:
+    def searched(
+        offer: Offer, goal: Goal, problem: Problem, known: Tables, layouts: Layouts
+    ) -> Searched:
         room = (1 - reserve) * offer.memory
-        found = search(problem, layouts, options, room, goal.slowest, goal.within, watch=watch)
-        return Searched(offer, goal, problem, layouts, options, room, found)
+        found = search(known, layouts, options, room, goal.slowest, goal.within, watch=watch)
+        return Searched(offer, goal, problem, known, layouts, options, room, found)
 
     done = [searched(*side) for side in sides]
     if limits.min_efficiency > 0:
@@ -197,7 +200,11 @@ def plan(
         fewest, _, _ = least([side.values(_device_seconds(side), side.found.fits) for side in done])
         done = [
             searched(
-                side.offer, replace(side.goal, device_seconds=fewest), side.problem, side.layouts
+                side.offer,
+                replace(side.goal, device_seconds=fewest),
+                side.problem,
+                side.tables,
+                side.layouts,
             )
             for side in done
         ]

@@ -10,111 +10,18 @@ fast enough, and a list of the best layouts overall.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scaleopt.models.machine import Machine
-from scaleopt.models.memory import ZERO_STAGES, Precision, traffic_factor, training_memory
-from scaleopt.models.parallelism import Parallelism
-from scaleopt.models.transformer import RECOMPUTE, Transformer, recompute_code
 from scaleopt.planning.layouts import AXES, Layouts, tiles
-from scaleopt.units import Bytes, Scalar, Seconds
+from scaleopt.planning.options import Options
+from scaleopt.planning.tables import Entries, Tables, added_up, entries
+from scaleopt.units import Bytes, Seconds
 
 TILE = 4096
 """Layouts that are scored together; small enough for a processor's cache."""
-
-
-class Options(NamedTuple):
-    """What every layout is tried with; each combination is one configuration of it."""
-
-    recompute: tuple[str, ...] = RECOMPUTE
-    sequence_parallel: tuple[bool, ...] = (False, True)
-    zero: tuple[int, ...] = ZERO_STAGES
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """How many there are of each."""
-        return len(self.recompute), len(self.sequence_parallel), len(self.zero)
-
-    def codes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The options as numbers, one axis each."""
-        recompute = np.array([recompute_code(choice) for choice in self.recompute], float)
-        along, zero = np.array(self.sequence_parallel, float), np.array(self.zero, float)
-        return recompute[:, None, None], along[:, None], zero
-
-    def each(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Recomputation, sequence parallelism and ZeRO stage of flat places among them."""
-        recompute, along, zero = np.unravel_index(place, self.shape)
-        codes = [recompute_code(choice) for choice in self.recompute]
-        return (
-            np.array(codes)[recompute],
-            np.array(self.sequence_parallel)[along],
-            np.array(self.zero)[zero],
-        )
-
-    def of(self, tensor: np.ndarray, data: np.ndarray) -> int:
-        """How many different configurations layouts have: one device has nothing to split along."""
-        along, zero = len(self.sequence_parallel), len(self.zero)
-        each = np.where(tensor > 1, along, 1) * np.where(data > 1, zero, 1)
-        return len(self.recompute) * int(each.sum())
-
-
-class Problem(eqx.Module):
-    """What is scored: numbers only, so that another machine or model needs no new program."""
-
-    model: Transformer
-    machine: Machine
-    precision: Precision
-    recompute: Array | np.ndarray
-    sequence_parallel: Array | np.ndarray
-    zero: Array | np.ndarray
-
-    @classmethod
-    def of(
-        cls, model: Transformer, machine: Machine, precision: Precision, options: Options
-    ) -> "Problem":
-        """With every number a float64 array."""
-
-        def number(leaf: Scalar) -> np.ndarray:
-            return np.asarray(leaf, np.float64)
-
-        model, machine, precision = jax.tree.map(number, (model, machine, precision))
-        return cls(model, machine, precision, *options.codes())
-
-
-class Scores(NamedTuple):
-    """Of every configuration of a tile, (layouts, options)."""
-
-    seconds: Array
-    memory: Array
-
-
-def step_seconds(machine: Machine, model: Transformer, split: Parallelism, zero: Scalar) -> Seconds:
-    """Seconds of a step with its states split by ZeRO, which passes more along the data axis."""
-    terms = machine.terms(model, split)
-    return terms.total + terms.data * (traffic_factor(zero, split.accumulation) - 1)
-
-
-def score(problem: Problem, rows: Array) -> Scores:
-    """Seconds and bytes of every configuration of a tile of layouts.
-
-    Args:
-        problem: what is scored.
-        rows: (axes, layouts) in the order of `AXES`.
-    """
-    axes = dict(zip(AXES, rows[:, :, None, None, None], strict=True))
-    split = Parallelism(
-        **axes, recompute=problem.recompute, sequence_parallel=problem.sequence_parallel
-    )
-    seconds = step_seconds(problem.machine, problem.model, split, problem.zero)
-    held = training_memory(
-        problem.model, split, zero=problem.zero, precision=problem.precision
-    ).total
-    flat = (rows.shape[1], -1)
-    return Scores(jnp.reshape(seconds, flat), jnp.reshape(held, flat))
 
 
 class Best(NamedTuple):
@@ -134,23 +41,42 @@ class Best(NamedTuple):
     """Its seconds."""
 
 
-@eqx.filter_jit
-def best_options(problem: Problem, rows: Scalar, memory: Bytes, slowest: Seconds) -> Best:
+def scores(found: Entries) -> tuple[Array, Array]:
+    """Seconds and bytes of every configuration of a tile, (layouts, options)."""
+    seconds, held = added_up(found)
+    flat = (seconds.shape[0], -1)
+    return jnp.reshape(seconds, flat), jnp.reshape(held, flat)
+
+
+all_scores = jax.jit(scores)
+
+
+@jax.jit
+def best_options(found: Entries, memory: Bytes, slowest: Seconds) -> Best:
     """The best options of each layout of a tile.
 
     Args:
-        problem: what is scored.
-        rows: (axes, layouts).
+        found: the tile's entries of the tables.
         memory: that a device has.
         slowest: [s] that a step of each layout may take for `least`.
     """
-    seconds, held = score(problem, jnp.asarray(rows))
+    seconds, held = scores(found)
     fitting = jnp.where(held <= memory, seconds, jnp.inf)
     lean = jnp.where(seconds <= jnp.asarray(slowest)[:, None], held, jnp.inf)
     option, leanest = jnp.argmin(fitting, 1), jnp.argmin(lean, 1)
-    its = jnp.take_along_axis(held, option[:, None], 1)[:, 0]
-    taken = jnp.take_along_axis(seconds, leanest[:, None], 1)[:, 0]
-    return Best(fitting.min(1), option, its, seconds.min(1), lean.min(1), leanest, taken)
+
+    def its(values: Array, place: Array) -> Array:
+        return jnp.take_along_axis(values, place[:, None], 1)[:, 0]
+
+    return Best(
+        its(fitting, option),
+        option,
+        its(held, option),
+        seconds.min(1),
+        its(lean, leanest),
+        leanest,
+        its(seconds, leanest),
+    )
 
 
 class Leaders:
@@ -226,12 +152,10 @@ class Found(NamedTuple):
 
 
 Tiles = Iterator[tuple[np.ndarray, int]]
-Places = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Devices, global batch and cell of each layout."""
 
 
 def search(
-    problem: Problem,
+    found: Tables,
     layouts: Layouts,
     options: Options,
     memory: float,
@@ -244,7 +168,7 @@ def search(
     """Score every configuration.
 
     Args:
-        problem: what is scored.
+        found: the tables of the problem.
         layouts: where it is looked for.
         options: what each layout is tried with.
         memory: [B] that a device has.
@@ -259,10 +183,9 @@ def search(
     cells = len(layouts.devices) * len(layouts.batches)
     fits, fastest, leanest = (Leaders(cells) for _ in range(3))
     shortlist, configurations = Shortlist(length), 0
-    for tile, true, places, result in _scored(problem, layouts, memory, slowest, watch):
+    for tile, true, result in _scored(found, layouts, memory, slowest, watch):
         best = Best(*(np.asarray(part)[:true] for part in result))
-        rows = tile[:, :true]
-        devices, batch, cell = (part[:true] for part in places)
+        rows, (devices, batch, cell) = tile[: len(AXES), :true], tile[_CELL, :true]
         fits.update(cell, best.seconds, rows, best.option, best.held)
         fastest.update(cell, best.fastest, rows, best.option, best.held)
         leanest.update(cell, best.least, rows, best.leanest, best.taken)
@@ -271,36 +194,26 @@ def search(
     return Found(fits, fastest, leanest, shortlist, configurations)
 
 
+_CELL = slice(len(AXES), len(AXES) + 3)
+"""Rows of a tile with devices, batch and cell."""
+
+
 def _scored(
-    problem: Problem,
+    found: Tables,
     layouts: Layouts,
     memory: float,
     slowest: Callable[[np.ndarray, np.ndarray], np.ndarray],
     watch: Callable[[Tiles], Tiles],
-) -> Iterator[tuple[np.ndarray, int, Places, Best]]:
+) -> Iterator[tuple[np.ndarray, int, Best]]:
     """The tiles with their best options; the next one is under way while one is looked at."""
-    waiting: tuple[np.ndarray, int, Places, Best] | None = None
+    waiting: tuple[np.ndarray, int, Best] | None = None
     for tile, true in watch(tiles(iter(layouts), TILE)):
-        places = cells_of(tile, layouts)
-        limit = slowest(*places[:2])
+        devices, batch, _ = tile[_CELL]
+        limit = slowest(devices, batch)
         with jax.enable_x64(True):
-            result = best_options(problem, tile.astype(np.float64), np.float64(memory), limit)
+            result = best_options(entries(found, tile), memory, limit)
         if waiting is not None:
             yield waiting
-        waiting = tile, true, places, result
+        waiting = tile, true, result
     if waiting is not None:
         yield waiting
-
-
-def cells_of(rows: np.ndarray, layouts: Layouts) -> Places:
-    """Devices, global batch and cell of each layout."""
-    tensor, pipeline, _, data, micro_batch, accumulation = rows
-    devices, batch = tensor * pipeline * data, data * micro_batch * accumulation
-    place = np.searchsorted(layouts.devices, devices) * len(layouts.batches)
-    return devices, batch, place + np.searchsorted(layouts.batches, batch)
-
-
-@eqx.filter_jit
-def all_scores(problem: Problem, rows: Scalar) -> Scores:
-    """Seconds and bytes of every configuration of some layouts."""
-    return score(problem, jnp.asarray(rows))

@@ -10,7 +10,9 @@ from scaleopt.planning.configuration import Configuration, configured
 from scaleopt.planning.goal import Goal
 from scaleopt.planning.layouts import Layouts
 from scaleopt.planning.offer import Offer
-from scaleopt.planning.search import Found, Leaders, Options, Problem
+from scaleopt.planning.options import Options
+from scaleopt.planning.search import Found, Leaders
+from scaleopt.planning.tables import Problem, Tables
 
 Value = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """Of seconds of a step, devices and batch."""
@@ -23,6 +25,7 @@ class Searched:
     offer: Offer
     goal: Goal
     problem: Problem
+    tables: Tables
     layouts: Layouts
     options: Options
     memory: float

@@ -9,7 +9,7 @@ from scaleopt.models.memory import ZERO_STAGES
 from scaleopt.models.transformer import RECOMPUTE, Transformer
 from scaleopt.planning.goal import OBJECTIVES, Limits, Run
 from scaleopt.planning.offer import Offer
-from scaleopt.planning.search import Options
+from scaleopt.planning.options import Options
 
 _WHOLE = ("hidden", "layers", "heads", "kv_heads", "seq_len", "vocab")
 

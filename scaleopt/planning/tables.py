@@ -1,0 +1,252 @@
+"""Seconds and bytes of a configuration as sums of parts that few of its numbers enter.
+
+With m micro-batches, v chunks a stage, and f micro-batches in flight, a step takes
+
+  once + m · each + fill/v + v m · passed + data
+
+where all but the last depend on (t, p, b), the options and whether neighbours in the pipeline share
+a node, and data on (t, p, d) alone: that is how `Machine` and the schedule are made. A device holds
+
+  rest + f · kept + states
+
+with rest and kept by (t, p, b) and options, and states by (t, p, d) and ZeRO stage. So the models
+are evaluated once for each entry of these tables, as they stand, and millions of configurations
+are looked up and added. A test holds the sums equal to the models.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from scaleopt.models.machine import Machine
+from scaleopt.models.memory import (
+    Precision,
+    layers_in_flight,
+    traffic_factor,
+    training_memory,
+)
+from scaleopt.models.parallelism import Parallelism
+from scaleopt.models.transformer import Transformer
+from scaleopt.planning.layouts import AXES, PLACES, Layouts
+from scaleopt.planning.options import Options
+from scaleopt.units import Scalar
+
+_CHUNK = 16384
+"""Entries that are evaluated together."""
+_BATCHES = np.array([1.0, 1025.0])
+"""Micro-batches between which a line is drawn: far apart, so that little is lost to rounding."""
+_CHUNKS = np.array([1.0, 2.0])
+"""Chunks a stage between which what fills the pipeline is told from what is passed on."""
+_PARTS = ("once", "each", "fill", "passed", "rest", "kept")
+"""Of the seconds the first four, of the bytes the last two."""
+
+
+class Problem(eqx.Module):
+    """What is scored: numbers only, so that another machine or model needs no new program."""
+
+    model: Transformer
+    machine: Machine
+    precision: Precision
+
+    @classmethod
+    def of(cls, model: Transformer, machine: Machine, precision: Precision) -> "Problem":
+        """With every number a float64 array."""
+
+        def number(leaf: Scalar) -> np.ndarray:
+            return np.asarray(leaf, np.float64)
+
+        model, machine, precision = jax.tree.map(number, (model, machine, precision))
+        return cls(model, machine, precision)
+
+
+class Parts(NamedTuple):
+    """Of some configurations."""
+
+    seconds: Any
+    """Of a step, but for what the data axis passes."""
+    data: Any
+    """Seconds of the gradients' all-reduce."""
+    held: Any
+    """Bytes of a device."""
+    flight: Any
+    """Micro-batches in flight."""
+
+
+class Tables(NamedTuple):
+    """The parts, each by the numbers that enter it; those of `Layouts` in its order."""
+
+    stages: np.ndarray
+    """(pairs · sequences · 2, parts, recomputation × sequence parallelism), last across nodes."""
+    data: np.ndarray
+    """(pairs · replicas,)"""
+    states: np.ndarray
+    """(pairs · replicas, ZeRO stages)"""
+    zero: np.ndarray
+    """(ZeRO stages,)"""
+    sequences: int
+    """How many micro-batches there are."""
+    replicas: int
+    """How many numbers of replicas there are."""
+    node_size: float
+
+
+def tables(problem: Problem, layouts: Layouts, options: Options) -> Tables:
+    """The tables of a problem, each entry evaluated by the models themselves."""
+    pairs, zero = np.array(layouts.pairs, float), options.codes()[2]
+    sequences, replicas = layouts.sequences.astype(float), layouts.replicas.astype(float)
+    data, states = _by_replicas(problem, pairs, replicas, zero)
+    return Tables(
+        stages=_by_sequences(problem, pairs, sequences, options),
+        data=data,
+        states=states,
+        zero=zero,
+        sequences=len(sequences),
+        replicas=len(replicas),
+        node_size=float(problem.machine.node_size),
+    )
+
+
+def _by_sequences(
+    problem: Problem, pairs: np.ndarray, sequences: np.ndarray, options: Options
+) -> np.ndarray:
+    """All parts but what depends on the replicas."""
+    recompute, along = _grid(*options.codes()[:2])
+    pair, b, across, option, chunks, m = _grid(
+        np.arange(len(pairs)), sequences, [0, 1], np.arange(len(recompute)), _CHUNKS, _BATCHES
+    )
+    tensor, pipeline = pairs[pair].T
+    # The fewest replicas with which the next stage is, or is not, in another node.
+    fewest = np.maximum(np.ceil(float(problem.machine.node_size) / tensor), 1.0)
+    data = np.where(across > 0, fewest, 1.0)
+    split = [tensor, pipeline, chunks, data, b, m, recompute[option], along[option]]
+    found = evaluate(problem, [*split, np.zeros(len(m))])
+    size = (len(pairs) * len(sequences) * 2, len(recompute), len(_CHUNKS), len(_BATCHES))
+    seconds, held, flight = (
+        np.reshape(part, size) for part in (found.seconds, found.held, found.flight)
+    )
+    slope = (seconds[..., 1] - seconds[..., 0]) / (_BATCHES[1] - _BATCHES[0])
+    start = seconds[..., 0] - _BATCHES[0] * slope
+    passed, fill = slope[..., 1] - slope[..., 0], 2 * (start[..., 0] - start[..., 1])
+    more = flight[..., 0, 1] - flight[..., 0, 0]
+    kept = (held[..., 0, 1] - held[..., 0, 0]) / np.where(more > 0, more, 1.0)
+    rest = held[..., 0, 0] - kept * flight[..., 0, 0]
+    parts = [start[..., 0] - fill, slope[..., 0] - passed, fill, passed, rest, kept]
+    table = np.stack(parts, axis=1)
+    # Sequences split along an axis of one device say nothing new.
+    idle = (tensor.reshape(size[0], -1)[:, :1] == 1) & (along > along.min())
+    table[:, _PARTS.index("rest")] += np.where(idle, np.inf, 0.0)
+    return table
+
+
+def _by_replicas(
+    problem: Problem, pairs: np.ndarray, replicas: np.ndarray, zero: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the data axis passes, and what the states hold beyond those of one replica."""
+    stages, many = np.concatenate([[0.0], zero]), np.concatenate([[1.0], replicas])
+    pair, data, stage = _grid(np.arange(len(pairs)), many, stages)
+    tensor, pipeline = pairs[pair].T
+    one, none = np.ones(len(data)), np.zeros(len(data))
+    found = evaluate(problem, [tensor, pipeline, one, data, one, one, none, none, stage])
+    size = (len(pairs), len(many), len(stages))
+    passed, held = np.reshape(found.data, size), np.reshape(found.held, size)
+    alone = (replicas[:, None] == 1) & (zero > zero.min())  # one replica has nothing to split
+    states = held[:, 1:, 1:] - held[:, :1, :1] + np.where(alone, np.inf, 0.0)
+    return passed[:, 1:, 0].ravel(), states.reshape(-1, len(zero))
+
+
+def _grid(*axes: np.ndarray | list[int]) -> list[np.ndarray]:
+    """Every combination, flat."""
+    return [part.ravel() for part in np.meshgrid(*axes, indexing="ij")]
+
+
+def evaluate(problem: Problem, columns: list[np.ndarray]) -> Parts:
+    """The parts of configurations, as the models give them.
+
+    Args:
+        problem: what is scored.
+        columns: the axes in the order of `AXES`, recomputation, sequence parallelism, ZeRO stage.
+    """
+    table = np.stack([np.asarray(column, np.float64) for column in columns])
+    filling = np.repeat(table[:, :1], -table.shape[1] % _CHUNK, axis=1)
+    padded = np.concatenate([table, filling], axis=1)
+    with jax.enable_x64(True):
+        found = [
+            _parts(problem, padded[:, start : start + _CHUNK])
+            for start in range(0, padded.shape[1], _CHUNK)
+        ]
+    return Parts(
+        *(
+            np.concatenate([np.asarray(part) for part in chunk])[: table.shape[1]]
+            for chunk in zip(*found, strict=True)
+        )
+    )
+
+
+@eqx.filter_jit
+def _parts(problem: Problem, columns: Scalar) -> Parts:
+    return parts_of(problem, jnp.asarray(columns))
+
+
+def parts_of(problem: Problem, columns: Array) -> Parts:
+    """The parts of configurations; columns as in `evaluate`."""
+    *axes, recompute, along, zero = columns
+    split = Parallelism(
+        **dict(zip(AXES, axes, strict=True)), recompute=recompute, sequence_parallel=along
+    )
+    terms = problem.machine.terms(problem.model, split)
+    held = training_memory(problem.model, split, zero=zero, precision=problem.precision)
+    return Parts(terms.total - terms.data, terms.data, held.total, layers_in_flight(split))
+
+
+class Entries(NamedTuple):
+    """The entries of a tile of layouts, one row each."""
+
+    stages: Array | np.ndarray
+    data: Array | np.ndarray
+    states: Array | np.ndarray
+    zero: Array | np.ndarray
+    """ZeRO stages, the same for all."""
+    axes: Array | np.ndarray
+    """(axes, layouts)"""
+
+
+def entries(found: Tables, tile: np.ndarray) -> Entries:
+    """What a tile of layouts needs of the tables: the same shapes whatever their size.
+
+    Args:
+        found: the tables.
+        tile: (axes and places, layouts).
+    """
+    at = dict(zip((*AXES, *PLACES), tile, strict=True))
+    across = at["tensor"] * at["data"] >= found.node_size
+    stage = 2 * (at["pair"] * found.sequences + at["sequences"]) + across
+    axis = at["pair"] * found.replicas + at["replicas"]
+    return Entries(
+        np.take(found.stages, stage, axis=0),
+        np.take(found.data, axis),
+        np.take(found.states, axis, axis=0),
+        found.zero,
+        tile[: len(AXES)].astype(np.float64),
+    )
+
+
+def added_up(found: Entries) -> tuple[Array, Array]:
+    """Seconds of a step and bytes of a device of every configuration of a tile.
+
+    Returns:
+        Two arrays of (layouts, recomputation × sequence parallelism, ZeRO stages).
+    """
+    at = dict(zip(AXES, jnp.asarray(found.axes), strict=True))
+    pipeline, chunks, batches = (at[axis] for axis in ("pipeline", "interleave", "accumulation"))
+    split = Parallelism(pipeline=pipeline, interleave=chunks, accumulation=batches)
+    flight, chunks, batches = layers_in_flight(split)[:, None], chunks[:, None], batches[:, None]
+    once, each, fill, passed, rest, kept = jnp.moveaxis(jnp.asarray(found.stages), 1, 0)
+    seconds = once + batches * (each + chunks * passed) + fill / chunks
+    data = jnp.asarray(found.data)[:, None] * traffic_factor(found.zero, batches)
+    held = rest + flight * kept
+    states = jnp.asarray(found.states)
+    return seconds[:, :, None] + data[:, None], held[:, :, None] + states[:, None]
