@@ -70,7 +70,7 @@ def trial(name, times, seed, folder):
         missing = not wrong and not said and rows.total() < len(originals)
         if not wrong and not missing:
             outcome["reported" if said else "whole"] += 1
-        elif excused(name, broken, originals, wrong, rows.total()):
+        elif excused(name, broken, originals, wrong, rows.total(), said):
             outcome["forged" if wrong else "shorter"] += 1
         else:
             outcome["SILENT"] += 1

@@ -30,7 +30,7 @@ OLD_ALL_TO_ALL = """\
 [1,0]<stdout>:# nThread 1 nGpus 1 minBytes 1 maxBytes 1048576 step: 2(factor) warmup iters: 5
 [1,0]<stdout>:#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
 [1,0]<stdout>:#        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
-[1,0]<stdout>:     1048576         65536   float            100.0   10.49    7.86    N/A     50.0   20.97   15.73    N/A
+[1,0]<stdout>:     1048576         65536   float            100.0   10.49    7.86    N/A    50.00   20.97   15.73    N/A
 """  # noqa: E501
 OSU = """\
 # OSU MPI Allgather Latency Test v7.1

@@ -123,7 +123,8 @@ def test_overrides(tmp_path):
 def test_a_file_of_no_known_format_names_those_we_know(content, tmp_path):
     path = tmp_path / "x.log"
     path.write_bytes(content)
-    with pytest.raises(MeasurementError, match=r"nccl-tests|not JSON|compressed \(gzip\); unpack it first"):
+    said = r"nccl-tests|not JSON|compressed \(gzip\); unpack it first"
+    with pytest.raises(MeasurementError, match=said):
         so.read_log(path)
 
 

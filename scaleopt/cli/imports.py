@@ -40,6 +40,8 @@ def import_logs(
     from scaleopt.data.readers.read import read_log
 
     mapping = dict(_pair(text) for text in maps or [])
+    if out.exists():
+        refuse(f"{out} exists and is not overwritten; choose another --out")
     runs = []
     try:
         for log in logs:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from scaleopt.data.readers.printed import Printed
 from scaleopt.data.readers.record import KEPT, Block, Log, Row
 
 _MOST = 0.6
@@ -33,9 +34,12 @@ def alike(log: Log, block: Block) -> list[Row]:
     if len(rows) > 2:
         times = [len(row.timings) for row in rows]
         traits.append(("times in a row", times, usual(times)))
-    if block.decimals and len(rows) > 2:
-        decimals = [_decimals(row) for row in rows]
-        traits.append(("decimals", decimals, usual(decimals)))
+    if block.rounding:
+        ways = [[block.rounding(timing.seconds) for timing in row.timings] for row in rows]
+        every = [way for row in ways for way in row]
+        way = _most_common([one for own in every for one in own], len(every))
+        told = len(every) > 2 and way is not None
+        traits.append(("decimals", [told and all(way in own for own in row) for row in ways], told))
     if block.columned:
         places = [ends(row.line.text) for row in rows]
         traits.append(("ends of its columns", places, usual([*places, block.columned])))
@@ -57,8 +61,12 @@ def usual(values: Sequence[_Value]) -> _Value | None:
     >>> usual([2, 2, 3]), usual([1, 2, 3]), usual([])
     (2, None, None)
     """
+    return _most_common(values, len(values))
+
+
+def _most_common(values: Sequence[_Value], of: int) -> _Value | None:
     for value, times in Counter(values).most_common(1):
-        return value if times > _MOST * len(values) else None
+        return value if times > _MOST * of else None
     return None
 
 
@@ -72,10 +80,18 @@ def ends(text: str, cell: "re.Pattern[str]" = _CELL) -> tuple[int, ...]:
     return tuple(found if text[:1].isspace() else (0, *found[1:]))
 
 
-def _decimals(row: Row) -> int:
-    """The unit of the last digit of a row's first time, as an order of magnitude."""
-    seconds = row.timings[0].seconds
+def last_digit(seconds: Printed) -> int:
+    """The unit of the last digit of a time, as an order of magnitude.
+
+    >>> last_digit(Printed(16.5, 16.45, 16.55))
+    -1
+    """
     return round(math.log10(seconds.high - seconds.low))
+
+
+def as_many_decimals(seconds: Printed) -> set[int]:
+    """The rounding of a benchmark that always prints as many decimals."""
+    return {last_digit(seconds)}
 
 
 def _other_type(rows: list[Row], place: int) -> bool:

@@ -67,6 +67,8 @@ def _nccl(log: Log, document: dict[str, Any]) -> None:
         devices=len(processes) * per_process or None,
         nodes=len({process["hostname"] for process in processes}) or None,
     )
+    roots = {str(result.get("root", "")).strip() for result in document["results"]} - {""}
+    block.rooted = None if len(roots) != 1 else roots != {"-1"}
     if document.get("nccl_version"):
         log.facts["nccl"] = str(document["nccl_version"])
     log.blocks.append(block)

@@ -11,7 +11,7 @@ Source: Intel MPI Benchmarks, src_c/IMB_output.c and the user guide; oneCCL, exa
 import re
 from collections.abc import Mapping
 
-from scaleopt.data.readers.alike import ends
+from scaleopt.data.readers.alike import as_many_decimals, ends
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import Printed, all_printed, overlap, whole
 from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing, dtype_of
@@ -94,6 +94,7 @@ class Reader:
         elif self.block is None:
             if _TABLE_ROW.fullmatch(text):
                 self.log.skip(line, "a row of numbers below no header that is known")
+                self.op, self.processes = "", None  # they were of its table
         elif text.lstrip()[:1].isdigit():
             self._row(line)
         elif _FINISHED.match(text):
@@ -109,8 +110,8 @@ class Reader:
         self.columns = names = [_COLUMN.get(name.lower(), "") for name in cells]
         op, processes, self.block = self.op, self.processes, None
         self.op, self.processes = "", None  # another table has its own
-        if "" in names:
-            self.log.skip(line, f"a header with {cells[names.index('')]}, which is not known")
+        if "" in names or len({*names}) < len(names):
+            self.log.skip(line, "a header with a column that is not known, or one twice")
             return
         if "repetitions" not in names or ("least" in names) != ("most" in names):
             self.log.skip(line, "a header without #repetitions, t_min or t_max")
@@ -128,7 +129,7 @@ class Reader:
             stepped=True,
             step=self.step,
             columned=ends(line.text),
-            decimals=True,
+            rounding=as_many_decimals,
             devices=2 if send else processes,
         )
         self.log.blocks.append(self.block)

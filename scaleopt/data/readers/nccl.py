@@ -9,11 +9,12 @@ with its own bandwidths.
 Source: nccl-tests, src/common.cu, src/util.cu and doc/PERFORMANCE.md.
 """
 
+import math
 import re
 
 from scaleopt.data.readers.device_list import DeviceList
 from scaleopt.data.readers.lines import Line
-from scaleopt.data.readers.printed import RATES, SECONDS, overlap, printed, whole
+from scaleopt.data.readers.printed import RATES, SECONDS, Printed, overlap, printed, whole
 from scaleopt.data.readers.record import ITEM_BYTES, OPS, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import GB, us
 
@@ -32,8 +33,12 @@ _NUMBERS = re.compile(r"(?<!\S)[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?(?!\S)")
 _REDUCTIONS = ("sum", "prod", "max", "min", "avg", "mulsum")
 _LEFT = 1000
 """Lines of another kind after which a table that has no end is over."""
-_DECIMALS = 2
-"""At most, of every number."""
+_ROUNDINGS = {"old": (2, 4), "new": (4, 5)}
+"""To how many digits before the point a time in µs has two decimals, and to how many one."""
+_KNOWN = {
+    "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "wrong", "error",
+    "i_min", "i_max", "i_p99", "i_cv%", "timestamp",
+}  # fmt: skip
 _FRONT = ("size", "count", "type", "redop", "root")
 
 
@@ -145,6 +150,7 @@ class Reader:
         """Lines that were skipped before the table."""
         self.columns: tuple[str, ...] | None = None
         self.units: list[tuple[str, float]] = []
+        self.roundings = {*_ROUNDINGS}
         self.listed = DeviceList()
         self.per_process: int | None = None
         self.told_nodes: int | None = None
@@ -166,11 +172,14 @@ class Reader:
         names = _names(line.text)
         self.columns = tuple(names)
         counts = [names.count(name) for name in ("time", "algbw", "busbw")]
-        if max(counts) > min(counts) or min(counts) < 1:
-            self.log.skip(line, "a header without as many of time, algbw and busbw")
+        unknown = [name for name in names if name not in _KNOWN]
+        if max(counts) > min(counts) or min(counts) < 1 or unknown:
+            self.log.skip(line, "a header of other columns than size count type time algbw busbw …")
             self.columns = None
         self.units = []
         self.block = None
+        self.skipped = self.log.skipped_count
+        self.roundings = {"old"} if "error" in names else {*_ROUNDINGS}
 
     def _units(self, text: str) -> None:
         """Which unit stands under which time and bandwidth."""
@@ -198,7 +207,6 @@ class Reader:
 
     def _block(self, cells: list[str]) -> Block:
         if self.block is None:
-            self.skipped = self.log.skipped_count
             known = OPS.get(self.op or "")
             listed = self.listed
             nodes = self.told_nodes or listed.nodes
@@ -216,6 +224,7 @@ class Reader:
                 per_process=self.per_process or 1,
                 reduces=any(cell in _REDUCTIONS for cell in cells[3:4]),
                 rooted=self._root(cells),
+                rounding=_roundings,
             )
             self.log.blocks.append(self.block)
         return self.block
@@ -242,8 +251,6 @@ class Reader:
             if name in ("time", "algbw", "busbw"):
                 if number is None or number.value < 0 or (name == "time" and number.value == 0):
                     return None
-                if len(cell.partition(".")[2]) > _DECIMALS and "e" not in cell:
-                    return None
                 scale = scales[0] if name == "time" else rates[0]
                 {"time": times, "algbw": algbws, "busbw": busbws}[name].append(number.times(scale))
             elif not _plausible(name, cell):
@@ -252,7 +259,9 @@ class Reader:
                 self.log.note("rows whose results the benchmark found wrong (#wrong is not 0)")
         labels = ("out-of-place", "in-place")
         timings = [Timing(*timing) for timing in zip(labels, times, algbws, busbws, strict=False)]
-        return Row(line, float(size), tuple(timings), count, dtype)
+        row = Row(line, float(size), tuple(timings), count, dtype)
+        ways = [_roundings(timing.seconds) for timing in row.timings]
+        return None if any(way and not way & self.roundings for way in ways) else row
 
 
 def _names(text: str) -> list[str]:
@@ -283,6 +292,18 @@ def _is_message(text: str) -> bool:
     """Whether a line is of the library, or of what stands around logs in documents."""
     bare = text.strip()
     return not bare or bare.startswith(_FRAMES) or any(word in text for word in _MESSAGES)
+
+
+def _roundings(seconds: Printed) -> set[str]:
+    """The ways in which a time can have been rounded; none for any other."""
+    digits = len(str(int(seconds.value / us)))
+    decimals = round(-math.log10((seconds.high - seconds.low) / us))
+    return {
+        way
+        for way, (with_two, with_one) in _ROUNDINGS.items()
+        if decimals == (2 if digits <= with_two else 1 if digits <= with_one else 0)
+        or decimals < 0  # as 1.2e+07
+    }
 
 
 def _plausible(name: str, cell: str) -> bool:

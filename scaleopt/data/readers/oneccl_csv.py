@@ -19,6 +19,11 @@ from scaleopt.units import us
 NAME = "oneCCL benchmark"
 _LESS = 1 - 1e-5
 """What six digits leave open between two times that are the same."""
+_NAMES = {
+    "#ranks", "collective", "reduction", "dtype", "dtype_size", "#elements/buffer", "message_size",
+    "#buffers", "#repetitions", "t_min[usec]", "t_max[usec]", "t_avg[usec]", "stddev[%]",
+    "wait_t_avg[usec]",
+}  # fmt: skip
 _COUNTS = ("#ranks", "dtype_size", "#elements/buffer", "message_size")
 _TIMES = ("t_min[usec]", "t_avg[usec]", "t_max[usec]")
 
@@ -36,11 +41,9 @@ def read_oneccl_csv(log: Log, lines: Iterable[Line]) -> None:
         log.lines = line.number
         cells = next(csv.reader([line.text]), [])
         if starts(line.text):
-            needed = ("collective", "dtype", *_COUNTS, *_TIMES)
-            missing = [name for name in needed if name not in cells]
-            names = [] if missing else cells
-            if missing:
-                log.skip(line, f"a header without {', '.join(missing)}")
+            names = cells if {*cells} == _NAMES and len(cells) == len(_NAMES) else []
+            if not names:
+                log.skip(line, "a header of other columns than the benchmark's")
         elif cells and len(cells) != len(names):
             log.skip(line, f"{len(cells)} cells where {len(names)} columns are")
         elif cells:
@@ -54,10 +57,13 @@ def read_oneccl_csv(log: Log, lines: Iterable[Line]) -> None:
 
 
 def _report_odd(log: Log, blocks: Mapping[tuple[str, str], Block]) -> None:
-    """A single row of another number of ranks than all others of its operation is damaged."""
+    """A single row of another number of ranks than the others of its operation is damaged.
+
+    Only so where the others are more than one, or were before something was skipped.
+    """
     for (name, _), block in blocks.items():
-        most = max(len(other.rows) for (one, _), other in blocks.items() if one == name)
-        if len(block.rows) == 1 and most > 1:
+        beside = [len(o.rows) for (one, _), o in blocks.items() if one == name and o is not block]
+        if len(block.rows) == 1 and beside and (max(beside) > 1 or log.skipped_count):
             log.skip(block.rows.pop().line, f"#ranks is not that of the other rows of {name}")
 
 
@@ -72,13 +78,13 @@ def _block(log: Log, name: str, ranks: str) -> Block:
 def _row(log: Log, line: Line, cells: Mapping[str, str]) -> Row | None:
     """The row of a line whose numbers agree."""
     counts = [count for name in _COUNTS if (count := whole(cells[name])) is not None]
-    times = all_printed([cells[name] for name in _TIMES])
+    times = all_printed([cells[name] for name in (*_TIMES, "stddev[%]", "wait_t_avg[usec]")])
     dtype = dtype_of(cells["dtype"])
     if len(counts) < len(_COUNTS) or times is None or counts[0] < 1:
         log.skip(line, f"{', '.join((*_COUNTS, *_TIMES))} are not all numbers of 0 or more")
         return None
     _, item, count, size = counts
-    least, average, most = times
+    least, average, most, *_ = times
     if item != ITEM_BYTES.get(dtype) or size != item * count:
         log.skip(line, f"message_size {size} is not {count} of {item} bytes, as {dtype} has")
     elif not 0 < least.value * _LESS <= average.value <= most.value / _LESS:

@@ -10,7 +10,7 @@ Source: OSU micro-benchmarks 7, c/mpi/collective and c/util/osu_util_mpi.c.
 
 import re
 
-from scaleopt.data.readers.alike import ends
+from scaleopt.data.readers.alike import as_many_decimals, ends
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import all_printed, whole
 from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing, dtype_of
@@ -109,16 +109,16 @@ class Reader:
             devices=2 if known == "send" else None,
             stepped=True,
             step=2.0,
-            decimals=True,
+            rounding=as_many_decimals,
         )
         self.log.blocks.append(self.block)
 
     def _header(self, line: Line) -> None:
         shown = _COLUMN.findall(line.text.lstrip("# ").replace("\t", "  "))
         self.columns = [_COLUMNS.get(name.lower().replace(" ", ""), "") for name in shown]
-        if "" in self.columns:
-            name = shown[self.columns.index("")]
-            self.log.skip(line, f"a header with {name}, which is not known")
+        known = [name for name in self.columns if name != "other"]
+        if "" in self.columns or len({*known}) < len(known):
+            self.log.skip(line, "a header with a column that is not known, or one twice")
             self.columns = []
             self.block = None
         elif self.block is not None:

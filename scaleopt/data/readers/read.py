@@ -32,6 +32,8 @@ KNOWN = (
 )
 """The formats, as an error names them."""
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip"}
+_VERSIONS = ("nccl",)
+"""Of what is said of a log, that which logs must have in common to be joined."""
 _START = 65536
 _EARLY = 2000
 """Lines above the first that tells the format, the last of which its reader sees as well."""
@@ -207,5 +209,6 @@ def _context(path: Path, log: Log, names: str) -> dict[str, Any]:
             "skipped_lines": [skipped._asdict() for skipped in log.skipped],
         },
         "notes": [text if n == 1 else f"{text} ({n} times)" for text, n in log.notes.items()],
-        **log.facts,
+        **{name: text for name, text in log.facts.items() if name not in _VERSIONS},
+        "versions": {name: text for name, text in log.facts.items() if name in _VERSIONS},
     }

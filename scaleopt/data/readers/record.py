@@ -1,6 +1,7 @@
 """What readers hand on: the rows of a block as printed, and what was skipped and why."""
 
 from collections import Counter
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -89,8 +90,8 @@ class Block:
     """Its operation and N, once settled."""
     columned: tuple[int, ...] | None = None
     """Where the names of its columns end, where its benchmark prints columns of fixed width."""
-    decimals: bool = False
-    """Whether its benchmark prints times with as many decimals in every row."""
+    rounding: Callable[[Printed], Collection[Hashable]] | None = None
+    """The ways of rounding that a time can be printed in, where its benchmark has such."""
 
 
 @dataclass

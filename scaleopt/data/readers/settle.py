@@ -24,6 +24,7 @@ BUS = {
     "send": lambda n: 1.0,
 }
 """Bytes over one device's link, of a full array of 1: as `so.bus_bandwidth`, without JAX."""
+_ROOTED = ("broadcast", "reduce")
 _SHARED = ("all_gather", "reduce_scatter", "all_to_all")
 """Operations whose element count may be that of one device's share."""
 MOST_DEVICES = 65536
@@ -111,6 +112,8 @@ def _run(log: Log, block: Block, given: Given) -> tuple[str, int]:
     where = f"the table at line {block.rows[0].line.number}"
     told = given.devices or block.devices
     op = given.op or block.op
+    if op and block.rooted is not None and block.rooted != (op in _ROOTED) and not given.op:
+        raise UnsaidError(f"{where} is of {op} as the log says, and its column root says it is not")
     fits = {name: _devices_that_fit(block, name) for name in ([op] if op else _possible_ops(block))}
     if not op:
         likely = [
@@ -153,7 +156,7 @@ def _run(log: Log, block: Block, given: Given) -> tuple[str, int]:
 
 def _possible_ops(block: Block) -> list[str]:
     """The operations that the columns allow: reduction, root, and count of the whole or a share."""
-    reducing, rooted = ("all_reduce", "reduce_scatter", "reduce"), ("broadcast", "reduce")
+    reducing = ("all_reduce", "reduce_scatter", "reduce")
     last = max(block.rows, key=lambda row: row.size)
     whole = last.elements is None or last.elements * ITEM_BYTES.get(last.dtype, 1) == last.size
     return [
@@ -161,7 +164,7 @@ def _possible_ops(block: Block) -> list[str]:
         for name in BUS
         if name != "send"
         and (block.reduces is None or (name in reducing) == block.reduces)
-        and (block.rooted is None or (name in rooted) == block.rooted)
+        and (block.rooted is None or (name in _ROOTED) == block.rooted)
         and (name not in _SHARED or not whole or block.devices == 1)
     ]
 
