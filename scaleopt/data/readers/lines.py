@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 LONGEST = 4096
 """Letters of a line that are read; the rest of a longer one is passed over."""
-_BLOCK = 2**20
+_BLOCK = 2**18
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")
 _TAG = re.compile(
     r"\[\d+,\d+\](?:<std(?:out|err|diag)>)?: ?"  # Open MPI --tag-output
