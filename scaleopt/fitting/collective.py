@@ -152,7 +152,7 @@ def _fitted(op: str, dtype: str, part: pd.DataFrame, cells: Cells) -> Collective
         rows=len(part),
         error=np.nan,
         held_out=held,
-        inflation=max(inflation, 0.5),
+        inflation=max(inflation, 1.0),
         repeats=_repeats(part),
         doubling=float(doubling),
         fewest=float(cells.devices.min()),

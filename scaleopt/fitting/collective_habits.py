@@ -24,7 +24,7 @@ from scaleopt.fitting.solve import NORMAL_MAD
 _COMMON = (0.2, 0.5, 0.8)
 _SIZE_LENGTH = (1.0, 3.0, 9.0)
 """Octaves."""
-_COUNT_LENGTH = 2.0
+_COUNT_LENGTH = 3.0
 """Doublings."""
 _NOISE = 10.0 ** np.arange(-2.0, 1.1, 0.5)
 """Variance of the noise over s²."""

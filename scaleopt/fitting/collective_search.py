@@ -40,12 +40,12 @@ _BETA_EXPONENT_PULL = 0.06
 _CROWDING_PULL = 0.4
 _SWITCHED, _SWITCHED_SLOPE, _SWITCHED_MOST = 5e-12, 0.3, 0.35
 """A link faster than this is switched, and a ring gets more of it than a pair does [s/B]."""
-_COUNT_PULL = 0.1
+_COUNT_PULL = 0.07
 """How far α and β of one count lie from the law."""
 _LOOSE_PULL = 4.0
 _LEVEL = ("alpha", "beta", "crowding", "alpha_growth", "beta_growth")
 _SHARPNESS, _SHARPNESS_PULL = 6.0, 0.7
-_OVERLAP_PULL = 0.7
+_OVERLAP_PULL = 1.0
 
 
 def link_of(values: Array | np.ndarray, pieces: int = PIECES) -> LinkEnvelope:
