@@ -79,3 +79,37 @@ def test_an_impossible_split_is_refused():
         Parallelism(tensor=0)
     with pytest.raises(ValueError, match="recompute='half' is not known"):
         Parallelism(recompute="half")
+
+
+def test_sharing_a_sequence_divides_its_work_and_costs_messages():
+    alone, shared = (Parallelism(context=c, accumulation=8) for c in (1, 2))
+    assert float(shared.counts(MODEL).layer) == pytest.approx(float(alone.counts(MODEL).layer) / 2)
+    assert float(alone.counts(MODEL).parameters) == float(shared.counts(MODEL).parameters)
+    assert float(MACHINE.terms(MODEL, alone).tensor) == 0
+    assert float(MACHINE.terms(MODEL, shared).tensor) > 0
+
+
+def test_narrow_products_are_slow():
+    narrow, wide = (Parallelism(tensor=t).counts(MODEL).products.weights for t in (8, 1))
+    flops = float(wide[0].flops) / float(narrow[0].flops)
+    assert float(MACHINE.compute(wide) / MACHINE.compute(narrow)) < flops
+    rate = float(wide[0].flops) / float(MACHINE.compute(wide[:1]))
+    inner, outer = 4096, 3 * 4096
+    assert rate == pytest.approx(250e12 / (1 + 60 / inner) / (1 + 60 / outer))
+
+
+def test_groups_that_hold_a_part_of_a_node_crowd_its_links():
+    crowded = Machine(**(vars(MACHINE) | {"crowding": 3.0}))
+    for stride, factor in ((8, 1.0), (2, 4.0), (1, 1.0)):
+        plain, slow = (m.ring(Parallelism(), 64, stride, 1e12) for m in (MACHINE, crowded))
+        # What latency there is does not grow.
+        assert float(slow / plain) == pytest.approx(factor, rel=1e-3)
+
+
+@few
+@given(powers, powers)
+def test_products_hold_the_flop_of_the_layer(tensor, batch):
+    count = Parallelism(tensor=tensor, micro_batch=batch).counts(MODEL)
+    products = count.products.weights + count.products.attention
+    whole = batch * sum(float(product.flops) for product in products)
+    assert whole == pytest.approx(float(count.forward), rel=1e-5)

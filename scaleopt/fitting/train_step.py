@@ -117,7 +117,7 @@ def fit_train_steps(table: pd.DataFrame) -> TrainStepFit:
         constrained=point,
         covariance=spread,
         noise=(_noise(found),),
-        observe=ObserveTrainStep(),
+        observe=ObserveTrainStep.of(columns),
         columns=columns,
         rows=table.assign(predicted_s=table["time_s"] / np.exp(found.misses.miss)),
         unidentified=_untold(parameters, values, found.covariance),

@@ -18,8 +18,13 @@ DEFAULTS = {
     "interleave": 1.0,
     "recompute": 0.0,
     "sequence_parallel": 0.0,
+    "context": 1.0,
+    "gated": 0.0,
+    "fused_attention": 0.0,
 }
 """What a row without the column, or with an empty cell, is taken to say."""
+FOLLOWING = {"kv_heads": ("heads", 1.0), "feed_forward": ("hidden", 4.0)}
+"""Columns that are as many times another where they are not given."""
 NODE_SIZE = 8.0
 """Devices of a node where `nodes` is not given."""
 
@@ -40,13 +45,16 @@ def training_columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
         if name == "recompute":
             given = given.map(_code)
         columns[name] = given.astype(float).fillna(default).to_numpy()
-    axes = columns["data"] * columns["tensor"] * columns["pipeline"]
-    refuse(rows, axes != columns["devices"], "data · tensor · pipeline is not devices")
+    for name, (other, times) in FOLLOWING.items():
+        given = rows[name].to_numpy(float) if name in rows else np.full(len(rows), np.nan)
+        columns[name] = np.where(np.isnan(given), times * columns[other], given)
+    axes = columns["data"] * columns["tensor"] * columns["pipeline"] * columns["context"]
+    refuse(rows, axes != columns["devices"], "data · tensor · pipeline · context is not devices")
     batches = columns["global_batch"] / (columns["data"] * columns["micro_batch"])
     refuse(
         rows, (batches < 1) | (batches % 1 != 0), "data · micro_batch does not divide global_batch"
     )
-    devices = columns.pop("devices")
+    devices = columns["devices"]
     blank = pd.Series(np.nan, index=rows.index)
     nodes = rows.get("nodes", blank).to_numpy(float)
     alone = np.maximum(devices, NODE_SIZE)

@@ -46,7 +46,7 @@ class TrainingTerms(eqx.Module):
     memory: Seconds
     """What is element-wise, and the optimizer's update."""
     tensor: Seconds
-    """All-reduces inside the layers."""
+    """All-reduces inside the layers, and keys and values passed around."""
     pipeline: Seconds
     """Filling and draining the pipeline, and passing on between stages."""
     data: Seconds
@@ -148,20 +148,27 @@ class Machine(eqx.Module):
             The parts of the step [s].
         """
         count = split.counts(model)
-        tensor, data, pipeline = real(split.tensor, split.data, split.pipeline)
+        tensor, data, pipeline, context = real(
+            split.tensor, split.data, split.pipeline, split.context
+        )
         chunks, micro_batches, batch = real(split.interleave, split.accumulation, split.micro_batch)
+        batch = batch / context  # as many sequences as a device sees tokens of
         weights, core = count.products.weights, count.products.attention
         passes = count.passes * self.compute(weights) + count.core_passes * self.compute(core)
         compute, memory = batch * passes, count.moved / self.bandwidth
         reduced = count.reductions * self.ring(split, split.tensor, 1, count.message)
+        near = tensor * context <= self.node_size
+        handed = jnp.where(near, self.alpha, self.network_alpha)
+        handed = handed + jnp.where(near, self.beta, self.network_beta) * count.keys
+        reduced = reduced + 3 * (context - 1) * handed
         device = compute + memory + reduced + self.kernel * count.passes
         layer = smooth_maximum(device, self.host * count.passes)
-        crossing = tensor * data >= self.node_size
+        crossing = tensor * context * data >= self.node_size
         link = jnp.where(crossing, self.network_beta, self.beta)
         passing = jnp.where(pipeline > 1, chunks * link * count.passed, 0.0)
         done, idle = micro_batches * count.stage_layers, count.rounds - micro_batches
         size = _GRADIENT_BYTES * count.parameters
-        gradients = (1 - self.overlap) * self.ring(split, split.data, split.tensor, size)
+        gradients = (1 - self.overlap) * self.ring(split, data * context, tensor, size)
         head = 3 * batch * self.compute((count.products.head,))
         update = _UPDATE_BYTES * count.parameters / self.bandwidth
         once = self.step_overhead + self.micro_batch_overhead * micro_batches

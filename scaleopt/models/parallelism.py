@@ -1,12 +1,13 @@
 """How a training step is split over devices: data, tensor and pipeline. It knows no machine.
 
-Neighbours in rank work most closely: tensor groups are innermost, data groups next, pipeline stages
-outermost, so that a group of an axis has its members `stride` ranks apart, and how many of them
-share a node follows from the node's size alone.
+Neighbours in rank work most closely: tensor groups are innermost, then those that share a sequence,
+then data groups, and pipeline stages outermost, so that a group of an axis has its members `stride`
+ranks apart, and how many of them share a node follows from the node's size alone.
 
 Source: D. Narayanan et al., "Efficient large-scale language model training on GPU clusters using
 Megatron-LM", SC 2021, sections 2 and 3; V. Korthikanti et al., MLSys 2023, for sequences split
-along the tensor axis.
+along the tensor axis; H. Liu et al., "Ring attention with blockwise transformers", ICLR 2024, for
+sequences split along an axis of their own.
 """
 
 import equinox as eqx
@@ -16,6 +17,8 @@ from jax import Array
 from scaleopt.models.products import LayerProducts, layer_products
 from scaleopt.models.transformer import Transformer, recompute_code
 from scaleopt.units import Bytes, Count, CountedFlops, Scalar, real
+
+_AXES = ("data", "tensor", "pipeline", "micro_batch", "accumulation", "interleave", "context")
 
 
 class DeviceCounts(eqx.Module):
@@ -44,6 +47,8 @@ class DeviceCounts(eqx.Module):
     passed: Bytes
     """What one device passes to the next stage and gets back, for each chunk of layers: its share,
     which the tensor group gathers again inside its node."""
+    keys: Bytes
+    """Keys and values of a device's part of the sequences, passed on c − 1 times in each pass."""
     parameters: Count
     """That one device holds."""
     stage_layers: Count
@@ -66,6 +71,7 @@ class Parallelism(eqx.Module):
         recompute: "none", "selective" or "full".
         sequence_parallel: whether what the tensor axis does not share is split along the sequence;
             1 or 0 in a batch of splits.
+        context: c, devices that share each sequence, and pass keys and values around.
 
     Raises:
         ValueError: a number below 1, or a recomputation that is not known.
@@ -85,18 +91,19 @@ class Parallelism(eqx.Module):
     interleave: Count = 1
     recompute: Scalar | str = eqx.field(default=0, converter=recompute_code)
     sequence_parallel: Scalar | bool = False
+    context: Count = 1
 
     def __check_init__(self) -> None:
         """Refuse impossible numbers as they are written; traced values pass."""
-        for name in ("data", "tensor", "pipeline", "micro_batch", "accumulation", "interleave"):
+        for name in _AXES:
             value = getattr(self, name)
             if isinstance(value, (int, float)) and not value >= 1:
                 raise ValueError(f"Parallelism: {name} is {value}; it must be 1 or more")
 
     @property
     def devices(self) -> Count:
-        """N = d t p."""
-        return self.data * self.tensor * self.pipeline
+        """N = d c t p."""
+        return self.data * self.context * self.tensor * self.pipeline
 
     @property
     def global_batch(self) -> Count:
@@ -113,9 +120,10 @@ class Parallelism(eqx.Module):
         Returns:
             FLOP, bytes and messages of one device.
         """
-        tensor, pipeline, batch, chunks = real(
-            self.tensor, self.pipeline, self.micro_batch, self.interleave
+        tensor, pipeline, batch, chunks, context = real(
+            self.tensor, self.pipeline, self.micro_batch, self.interleave, self.context
         )
+        batch = batch / context  # sequences' worth of tokens that a device sees
         hidden, tokens, vocab, layers, accumulation = real(
             model.hidden, model.seq_len, model.vocab, model.layers, self.accumulation
         )
@@ -142,6 +150,7 @@ class Parallelism(eqx.Module):
             reductions=4.0 + 2.0 * (code == 2),
             message=message,
             passed=2 * message / tensor,
+            keys=2 * message / hidden * model.keys / tensor,
             parameters=(layers * weights.layers / pipeline + hidden * vocab) / tensor,
             stage_layers=layers / pipeline,
             rounds=accumulation + (pipeline - 1) / chunks,
