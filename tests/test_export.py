@@ -194,6 +194,11 @@ def test_taccl_finds_the_keys_it_asserts(fit):
     assert not {"links", "betas", "invbws"} & set(profile)
 
 
+def test_taccl_is_told_that_several_nodes_are_not_one(fit, one_node):
+    assert "these rows are of several" in exported(fit, "taccl").unsaid[0]
+    assert not any("are of several" in it for it in exported(one_node, "taccl").unsaid)
+
+
 def test_astra_sim_s_gigabytes_are_binary(fit):
     found = yaml.safe_load(export(fit, "astra-sim"))
     assert found["topology"] == ["Ring"]
@@ -203,20 +208,21 @@ def test_astra_sim_s_gigabytes_are_binary(fit):
     assert found["bandwidth"][0] * 2**30 == pytest.approx(25e9, rel=CLOSE)
 
 
-def test_simai_has_one_title_and_nulls_for_what_was_not_measured(fit):
-    made = exported(fit, "simai")
+@pytest.mark.parametrize(
+    ("group", "flags"), [("TP", "-nv 25 -g_p_s 8"), ("DP", "-nic 12.5 -n_p_s 2 -g_p_s 2")]
+)
+def test_simai_has_one_title_and_nulls_for_what_was_not_measured(fit, one_node, group, flags):
+    made = exported(fit if group == "DP" else one_node, "simai")
     title, *lines = made.text.splitlines()
-    assert "fitted to 12 all_reduce, 8 step and 8 matmul rows" in title
-    groups = [lines[start : start + 5] for start in (0, 5, 10)]
-    ops = ("allreduce", "allgather", "reducescatter", "alltoall")
-    for (group, *values), name in zip(groups, ("TP:", "DP:", "EP:"), strict=True):
-        assert group == name
-        assert [value.split(",: ")[0] for value in values] == list(ops)
-    assert float(groups[0][1].split(": ")[1]) == pytest.approx(25, rel=CLOSE)
-    unknown = [*groups[0][2:], *groups[1][1:], *groups[2][1:]]
-    assert all(value.endswith(": null") for value in unknown)
+    assert "fitted to 12 all_reduce" in title
     assert lines[15:] == ["PP:", "busbw: null"]
-    assert any("-nv 25 -g_p_s 2" in it for it in made.unsaid)
+    for start, name in zip((0, 5, 10), ("TP", "DP", "EP"), strict=True):
+        assert lines[start] == f"{name}:"
+        values = dict(line.split(",: ") for line in lines[start + 1 : start + 5])
+        assert list(values) == ["allreduce", "allgather", "reducescatter", "alltoall"]
+        measured = {op: float(it) for op, it in values.items() if it != "null"}
+        assert measured == ({"allreduce": pytest.approx(25, rel=CLOSE)} if name == group else {})
+    assert any(it.endswith(flags) for it in made.unsaid)
 
 
 def test_the_skypilot_function_gives_the_model_s_seconds(fit):
