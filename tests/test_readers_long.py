@@ -32,7 +32,7 @@ def write_long(path, megabytes):
     rows = ("        1024 " + rows).splitlines(keepends=True)
     block = "".join(
         rng.choice(NOISE).format(*(rng.randrange(1000) for _ in range(6))) + "\n"
-        for _ in range(2000)
+        for _ in range(400)
     )
     with path.open("w") as file:
         file.write(head)
@@ -55,7 +55,7 @@ def peak_of_reading(path):
 def test_memory_does_not_grow_with_the_log(tmp_path):
     path = tmp_path / "x.log"
     peaks = []
-    for megabytes in (1, 4):
+    for megabytes in (2, 5):
         write_long(path, megabytes)
         peak, table = peak_of_reading(path)
         peaks.append(peak)

@@ -12,6 +12,7 @@ from typing import Any
 
 from scaleopt.data.readers import extrap, microbenchmarks, nccl
 from scaleopt.data.readers.lines import Line
+from scaleopt.data.readers.nccl_columns import agrees
 from scaleopt.data.readers.printed import Printed
 from scaleopt.data.readers.record import OPS, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import GB, us
@@ -68,7 +69,7 @@ def _nccl(log: Log, document: dict[str, Any]) -> None:
         nodes=len({process["hostname"] for process in processes}) or None,
     )
     roots = {str(result.get("root", "")).strip() for result in document["results"]} - {""}
-    block.rooted = None if len(roots) != 1 else roots != {"-1"}
+    block.rooted = False if roots == {"-1"} else None
     if document.get("nccl_version"):
         log.facts["nccl"] = str(document["nccl_version"])
     log.blocks.append(block)
@@ -84,7 +85,7 @@ def _nccl(log: Log, document: dict[str, Any]) -> None:
                 log.skip(line, f"{key} is missing")
         size, count = float(result["size"]), int(result["count"])
         row = Row(line, size, tuple(timings), count, dtype_of(str(result["type"])))
-        if not timings or any(t.seconds.value <= 0 for t in timings) or not nccl.agrees(row):
+        if not timings or any(t.seconds.value <= 0 for t in timings) or not agrees(row):
             log.skip(line, "size, time and bandwidth do not agree")
         else:
             block.rows.append(row)

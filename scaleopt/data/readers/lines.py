@@ -17,7 +17,8 @@ _TAG = re.compile(
     r"|\d{1,6}: (?=[\s#\d])"  # srun --label
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[-+]\d\d:?\d\d)?\]? ?"
     r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ?"
-    r"|(?:[\w.-]*worker[\w.-]*|[\w-]+-\d+): (?=[\s#\d])"  # a pod's name
+    # a pod's name or a host's
+    r"|(?:[\w.-]*worker[\w.-]*|[a-z][\w.-]*\d[\w.-]*): (?=[\s#\d]|Size \(|----)"
     r"|> ",
     re.IGNORECASE,
 )

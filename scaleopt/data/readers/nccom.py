@@ -11,7 +11,7 @@ import re
 
 from scaleopt.data.readers.alike import ends
 from scaleopt.data.readers.lines import Line
-from scaleopt.data.readers.nccl import agrees
+from scaleopt.data.readers.nccl_columns import agrees
 from scaleopt.data.readers.printed import SECONDS, printed, whole
 from scaleopt.data.readers.record import ITEM_BYTES, OPS, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import GiB

@@ -11,7 +11,7 @@ _NUMBER = re.compile(
 )
 _LARGEST_EXPONENT, _LONGEST = 99, 40
 """Beyond these a cell is damaged: no time or bandwidth is printed so."""
-_WHOLE = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+|0|[1-9]\d{0,17}")
+_WHOLE = re.compile(r"[1-9]\d{0,2}(?:[,_]\d{3})+|0|[1-9]\d{0,17}")
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?|[KMGT])", re.IGNORECASE)
 _BINARY = {"": 1.0, "K": KiB, "M": MiB, "G": GiB, "T": TiB}
 
@@ -73,13 +73,13 @@ def all_printed(cells: Sequence[str]) -> list[Printed] | None:
 
 
 def whole(text: str) -> int | None:
-    """The whole number that a cell holds, with thousands commas or none.
+    """The whole number that a cell holds, with thousands marked, or not.
 
     >>> whole("1048576"), whole("1,024"), whole("10.5"), whole("-1")
     (1048576, 1024, None, None)
     """
     plain = _WHOLE.fullmatch(text) if text.isascii() else None
-    return int(text.replace(",", "")) if plain else None
+    return int(text.replace(",", "").replace("_", "")) if plain else None
 
 
 def byte_count(text: str) -> float | None:

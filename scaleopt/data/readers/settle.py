@@ -112,8 +112,8 @@ def _run(log: Log, block: Block, given: Given) -> tuple[str, int]:
     where = f"the table at line {block.rows[0].line.number}"
     told = given.devices or block.devices
     op = given.op or block.op
-    if op and block.rooted is not None and block.rooted != (op in _ROOTED) and not given.op:
-        raise UnsaidError(f"{where} is of {op} as the log says, and its column root says it is not")
+    if op in _ROOTED and block.rooted is False and not given.op:
+        raise UnsaidError(f"{where} is of {op} as the log says, and its column root has none")
     fits = {name: _devices_that_fit(block, name) for name in ([op] if op else _possible_ops(block))}
     if not op:
         likely = [
