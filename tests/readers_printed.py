@@ -122,7 +122,7 @@ def _run(devices):
 
 def _free(line):
     """A line with nothing in place of its numbers, and of names that may be any."""
-    if named := re.fullmatch(r"(PARAMETER|REGION) [!-~]+", line):
+    if named := re.fullmatch(r"(PARAMETER(?= \S+$)|REGION) [ -~]+", line):
         return named[1]
     shape = _NUMBER.sub("0", re.sub(r'"[^"\\]*"', '""', line))
     return re.sub(r"(?<=DATA 0)( 0)+$|(?<=:\[0)(,0)+(?=\]\}\]\}\}\}$)", "", shape)  # any repeats
@@ -174,13 +174,14 @@ def _nccl(lines):
 def _old(lines):
     rows = [line.split(":", 1)[1].split() for line in lines if "float" in line]
     found = []
-    for size, count, _, *rest in rows:
-        if (size, count) != ("1048576", "65536"):
+    for power, (shown, count, _, *rest) in enumerate(rows):
+        size = 1048576 << power
+        if (int(shown), int(count)) != (size, size // 16):
             return None
         for time, algbw, busbw, _ in (rest[:4], rest[4:]):
-            if not _agrees(algbw, 1048576 / 1e3, time) or not _agrees(busbw, 786432 / 1e3, time):
+            if not _agrees(algbw, size / 1e3, time) or not _agrees(busbw, 0.75 * size / 1e3, time):
                 return None
-            found.append(_row(float(time) * US, 4 * 1048576))
+            found.append(_row(float(time) * US, 4 * size))
     return found
 
 
@@ -298,7 +299,7 @@ def _torch(lines):
 def _extrap(lines):
     names = [line.split()[1] for line in lines if line.startswith("PARAMETER")]
     points = re.findall(r"\((\d\S*) (\d\S*)\)", lines[2])
-    region = lines[4].split()[1]
+    region = lines[4].partition(" ")[2].strip()
     data = [line.split()[1:] for line in lines if line.startswith("DATA")]
     return _points(names, region, points, data)
 

@@ -31,6 +31,8 @@ OLD_ALL_TO_ALL = """\
 [1,0]<stdout>:#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
 [1,0]<stdout>:#        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
 [1,0]<stdout>:     1048576         65536   float            100.0   10.49    7.86    N/A    50.00   20.97   15.73    N/A
+[1,0]<stdout>:     2097152        131072   float            200.0   10.49    7.86    N/A    100.0   20.97   15.73    N/A
+[1,0]<stdout>:     4194304        262144   float            400.0   10.49    7.86    N/A    200.0   20.97   15.73    N/A
 """  # noqa: E501
 OSU = """\
 # OSU MPI Allgather Latency Test v7.1
@@ -148,7 +150,8 @@ SAMPLES = {
     "nccl-tests, old": (
         OLD_ALL_TO_ALL,
         {"op": "all_to_all"},
-        [("all_to_all", 4, 4 * 1048576, 100e-6), ("all_to_all", 4, 4 * 1048576, 50e-6)],
+        [("all_to_all", 4, 4 * n * 1048576, n * time)
+         for n in (1, 2, 4) for time in (100e-6, 50e-6)],
     ),
     "nccl-tests, JSON": (
         NCCL_JSON, {}, [("all_reduce", 2, 1048576, 100e-6), ("all_reduce", 2, 1048576, 50e-6)],

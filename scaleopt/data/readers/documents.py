@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from scaleopt.data.readers import extrap, microbenchmarks, nccl
+from scaleopt.data.readers import extrap, microbenchmarks, microbenchmarks_older, nccl
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.nccl_columns import agrees
 from scaleopt.data.readers.printed import Printed
@@ -29,8 +29,9 @@ def kind_of(document: Any) -> str | None:
             return "nccl-tests JSON"
         if "measurements" in document and "parameters" in document:
             return "Extra-P JSON"
-    if microbenchmarks.is_report(document):
-        return microbenchmarks.NAME
+    for reports in (microbenchmarks, microbenchmarks_older):
+        if reports.is_report(document):
+            return reports.NAME
     first = document[0] if isinstance(document, list) and document else None
     return "Extra-P JSON lines" if isinstance(first, dict) and first.keys() >= _LINE else None
 
@@ -43,6 +44,10 @@ def read_document(log: Log, document: Any, kind: str, op: str | None) -> list[di
             _nccl(log, document)
         elif kind == microbenchmarks.NAME:
             rows = list(microbenchmarks.read_microbenchmarks(log, document))
+        elif kind == microbenchmarks_older.NAME:
+            records = document if isinstance(document, list) else [document]
+            numbered = [(Line(n, json.dumps(one)[:200]), one) for n, one in enumerate(records, 1)]
+            rows = list(microbenchmarks_older.read_older(log, numbered))
         else:
             reader = _extrap if kind == "Extra-P JSON" else _extrap_lines
             rows = list(reader(log, document, op))

@@ -164,7 +164,7 @@ def _contradiction(found: Mapping[str, Printed], size: int, item: int | None) ->
     if rate := found.get("rate"):
         # Mbytes/sec counts what a rank sends, receives or both, over t_max; older ones in 2²⁰ B
         bounds = (size / most.high, size / max(most.low, _SHORTEST))
-        units = [unit * us * ways for unit in (MB, MiB) for ways in (1, 2, 4)]
+        units = [unit * us / ways for unit in (MB, MiB) for ways in (1, 2, 4)]
         if not any(overlap(rate.times(unit), *bounds) for unit in units):
             return "Mbytes/sec is not size over time"
     if count := found.get("count"):

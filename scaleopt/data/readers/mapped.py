@@ -169,7 +169,9 @@ def _parquet(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
     try:
         table = pd.read_parquet(path)
     except ImportError:
-        raise MeasurementError(f"{path}: Parquet needs pyarrow; pip install pyarrow") from None
+        raise MeasurementError(
+            f"{path}: Parquet needs pyarrow; pip install 'scaleopt[parquet]'"
+        ) from None
     except Exception as error:  # whatever the engine raises of a damaged file
         raise MeasurementError(f"{path}: not a Parquet file that can be read ({error})") from None
     for number, record in enumerate(table.to_dict("records"), 1):

@@ -13,22 +13,33 @@ from scaleopt.data.readers import (
     extrap,
     imb,
     mapped,
+    microbenchmarks_older,
     nccl,
     nccom,
     oneccl_csv,
     osu,
     torch_bench,
+    torch_table,
 )
 from scaleopt.data.readers.lines import Line, blocks, clean, lines
 from scaleopt.data.readers.record import OPS, Log
 from scaleopt.data.readers.settle import BUS, Given, UnsaidError, settle, settle_full
 
-_TEXT = (nccom.Reader, nccl.Reader, osu.Reader, imb.Reader, deepspeed.Reader, torch_bench.Reader)
+_TEXT = (
+    nccom.Reader,
+    nccl.Reader,
+    osu.Reader,
+    imb.Reader,
+    deepspeed.Reader,
+    torch_bench.Reader,
+    torch_table.Reader,
+)
 KNOWN = (
     "nccl-tests and rccl-tests (text, JSON), OSU micro-benchmarks, Intel MPI Benchmarks, oneCCL "
     "benchmark (text, CSV), nccom-test, DeepSpeed communication benchmark, torch "
-    "all_reduce_bench, accelerator-microbenchmarks, Extra-P (text, JSON), and any CSV, JSON or "
-    "Parquet with a mapping of its columns (--map devices=num_gpus --map time_s=time_us:us)"
+    "all_reduce_bench (text, table), accelerator-microbenchmarks (JSON, JSON lines, TSV), Extra-P "
+    "(text, JSON), and any CSV, JSON or Parquet with a mapping of its columns "
+    "(--map devices=num_gpus --map time_s=time_us:us)"
 )
 """The formats, as an error names them."""
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip"}
@@ -129,6 +140,10 @@ def _read(log: Log, path: Path, given: Given, mapping: Mapping[str, str] | None)
         own = {name: str(value) for name, value in told.items() if value is not None}
         log.gathered.add(mapped.read_mapped(log, path, {**mapping, **own}))
         return ["mapped columns"]
+    if start.startswith(b"PAR1"):
+        raise MeasurementError(
+            f"{path}: Parquet; say its columns with --map (mapping), as time_s=time_us:us"
+        )
     if oneccl_csv.starts(bare[:64].decode("utf-8", "replace")):
         oneccl_csv.read_oneccl_csv(log, lines(path))
         return [oneccl_csv.NAME]
@@ -138,6 +153,9 @@ def _read(log: Log, path: Path, given: Given, mapping: Mapping[str, str] | None)
         if kind is not None:
             log.gathered.add(documents.read_document(log, document, kind, given.op))
             return [kind]
+    if microbenchmarks_older.heads_table(bare[:_START].split(b"\n")[0].decode("utf-8", "replace")):
+        log.gathered.add(microbenchmarks_older.read_older(log, mapped.records(path)))
+        return [microbenchmarks_older.NAME]
     if any(extrap.starts(text) for text in start.decode("utf-8", "replace").splitlines()):
         log.gathered.add(extrap.read_extrap(log, lines(path), given.op))
         return ["Extra-P"]
