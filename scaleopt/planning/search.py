@@ -162,7 +162,7 @@ def search(
     slowest: Callable[[np.ndarray, np.ndarray], np.ndarray],
     value: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
     *,
-    length: int = 1024,
+    length: int = 1000,
     watch: Callable[[Tiles], Tiles] = iter,
 ) -> Found:
     """Score every configuration.
