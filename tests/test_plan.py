@@ -1,15 +1,26 @@
 """The planner against brute force, and what must hold of any plan."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
+import pandas as pd
 import pytest
 from oracles import planner as brute
 
 from scaleopt.models.machine import Machine
+from scaleopt.models.memory import Precision
 from scaleopt.models.transformer import Transformer
+from scaleopt.planning.breakdown import breakdown
+from scaleopt.planning.layouts import AXES, Layouts, tiles
+from scaleopt.planning.limits import binding, infeasible
+from scaleopt.planning.offer import Offer
+from scaleopt.planning.options import Options
 from scaleopt.planning.plan import plan
+from scaleopt.planning.search import all_scores
+from scaleopt.planning.tables import Problem, entries, tables
 from scaleopt.units import GB, TFLOP, hour, us
 
 MACHINE = Machine(
@@ -151,3 +162,240 @@ def test_the_order_in_which_choices_are_given_changes_nothing():
     assert one.best is not None
     assert other.best is not None
     assert one.best.row() == other.best.row()
+
+
+def test_sums_of_table_entries_are_what_the_models_say():
+    """The search adds up parts; here every configuration goes through the models whole."""
+    model, machine, devices, batches, _, _ = small_problem(12)
+    options, layouts = Options(), Layouts(model, np.array(devices), np.array(batches), 4)
+    problem = Problem.of(model, machine, Precision())
+    found = tables(problem, layouts, options)
+    for tile, true in tiles(iter(layouts), 1024):
+        with jax.enable_x64(True):
+            seconds, held = (np.asarray(part) for part in all_scores(entries(found, tile)))
+        place = np.arange(seconds.shape[1])
+        rows = np.repeat(tile[: len(AXES)], len(place), axis=1)
+        chosen = np.tile(np.stack(options.each(place)), tile.shape[1])
+        whole = np.stack([rows[3], rows[0], rows[1], rows[4], rows[5], rows[2], *chosen], axis=1)
+        expected = brute.evaluated(machine, model, whole.astype(float))
+        # Parts are told from each other by differences, which costs some of the 16 digits.
+        np.testing.assert_allclose(seconds.ravel(), expected[0], rtol=1e-11)
+        new = np.isfinite(held.ravel())
+        np.testing.assert_allclose(held.ravel()[new], expected[1][new], rtol=1e-11)
+        assert true
+        break
+
+
+def test_the_list_is_the_best_of_each_layout():
+    model, machine, devices, batches, wishes, critical = small_problem(5)
+    wishes |= {"objective": "cost", "memory": 20 * GB, "budget": math.inf, "deadline": math.inf}
+    found = planned(model, machine, devices, batches, wishes, critical)
+    listed = found.table(1000)
+    assert listed["cost"].is_monotonic_increasing
+    axes = ["data", "tensor", "pipeline", "micro_batch", "accumulation", "interleave"]
+    assert not listed.duplicated(axes).any()
+    splits = brute.splits(model, devices, batches, machine.node_size)
+    seconds, held = brute.evaluated(machine, model, splits)
+    d, _, _, b, m, _ = splits[held <= wishes["memory"], :6].T
+    batch = d * b * m
+    time = seconds[held <= wishes["memory"]] * (SAMPLES / batch + SAMPLES / critical)
+    frame = pd.DataFrame(splits[held <= wishes["memory"], :6]).assign(
+        cost=wishes["price"] * splits[held <= wishes["memory"], :3].prod(axis=1) * time
+    )
+    best = np.sort(frame.groupby(list(range(6)))["cost"].min().to_numpy())
+    np.testing.assert_allclose(listed["cost"], best[: len(listed)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_the_front_is_what_nothing_beats(seed):
+    model, machine, devices, batches, wishes, critical = small_problem(seed)
+    wishes |= {"memory": 20 * GB, "budget": math.inf, "deadline": math.inf}
+    found = planned(model, machine, devices, batches, wishes, critical).pareto()
+    splits = brute.splits(model, devices, batches, machine.node_size)
+    seconds, held = brute.evaluated(machine, model, splits)
+    fits = held <= wishes["memory"]
+    d, t, p, b, m = splits[fits, :5].T
+    time = seconds[fits] * (SAMPLES / (d * b * m) + SAMPLES / critical)
+    points = np.stack([time, held[fits], d * t * p], axis=1)
+    points = np.unique(points.round(9), axis=0)
+    beaten = [
+        np.any(np.all(points <= point, axis=1) & np.any(points < point, axis=1)) for point in points
+    ]
+    expected = points[~np.array(beaten)]
+    listed = found[["time_s", "memory_bytes", "devices"]].to_numpy(float)
+    assert len(listed) == len(expected)
+    np.testing.assert_allclose(listed[np.lexsort(listed.T[::-1])], expected, rtol=1e-9)
+
+
+def gpt(**changes):
+    sizes: dict[str, Any] = {"hidden": 2048, "layers": 24, "heads": 16, "seq_len": 1024}
+    sizes |= {"vocab": 51200}
+    return Transformer(**(sizes | changes))
+
+
+COMMON: dict[str, Any] = {
+    "devices": 64,
+    "global_batch": 256,
+    "memory": 40 * GB,
+    "price": 2 / hour,
+    "tokens": 1e10,
+}
+
+
+def test_an_efficiency_floor_is_kept():
+    free = plan(gpt(), MACHINE, **COMMON)
+    cheapest = plan(gpt(), MACHINE, objective="cost", **COMMON)
+    bound = plan(gpt(), MACHINE, min_efficiency=0.9, **COMMON)
+    assert free.best is not None
+    assert cheapest.best is not None
+    assert bound.best is not None
+    assert bound.best.cost <= cheapest.best.cost / 0.9 * (1 + 1e-9) < free.best.cost
+    assert free.best.time < bound.best.time < cheapest.best.time
+    assert "least efficiency" in bound.explain()
+
+
+def test_a_least_mfu_is_kept():
+    free = plan(gpt(), MACHINE, **COMMON)
+    assert free.best is not None
+    bound = plan(gpt(), MACHINE, min_mfu=free.best.mfu + 0.05, **COMMON)
+    assert bound.best is not None
+    assert bound.best.mfu >= free.best.mfu + 0.05
+    assert bound.best.time > free.best.time
+
+
+def test_the_critical_batch_trades_time_for_money():
+    choices: dict[str, Any] = COMMON | {
+        "global_batch": [64, 128, 256, 512, 1024],
+        "critical_batch": 200.0,
+    }
+    fast = plan(gpt(), MACHINE, objective="time", **choices)
+    cheap = plan(gpt(), MACHINE, objective="cost", **choices)
+    assert fast.best is not None
+    assert cheap.best is not None
+    assert fast.best.global_batch > cheap.best.global_batch
+    assert fast.best.time < cheap.best.time
+    assert fast.best.cost > cheap.best.cost
+
+
+def test_of_two_offers_the_better_is_taken():
+    fast = replace(MACHINE, rate=500 * TFLOP)
+    dear = Offer(fast, 64, 80 * GB, price=6 / hour, name="dear")
+    cheap = Offer(MACHINE, 64, 40 * GB, price=2 / hour, name="cheap")
+    rest: dict[str, Any] = {"global_batch": 256, "tokens": 1e10}
+    quick = plan(gpt(), [dear, cheap], **rest)
+    frugal = plan(gpt(), [dear, cheap], objective="cost", **rest)
+    assert quick.best is not None
+    assert frugal.best is not None
+    assert (quick.best.offer.name, frugal.best.offer.name) == ("dear", "cheap")
+    assert set(frugal.table(2000)["offer"]) == {"dear", "cheap"}
+    alone = plan(gpt(), [cheap], objective="cost", **rest)
+    assert alone.best is not None
+    assert frugal.best.row() == alone.best.row()
+
+
+def test_what_binds_is_named_with_what_it_costs():
+    free = plan(gpt(), MACHINE, objective="cost", **COMMON)
+    assert free.best is not None
+    deadline = 0.5 * free.best.time
+    bound = plan(gpt(), MACHINE, objective="cost", deadline=deadline, **COMMON)
+    assert bound.best is not None
+    limits = {it.limit: it.value for it in binding(bound.searched, bound.best)}
+    assert limits["deadline"] == pytest.approx(free.best.cost)
+    assert bound.best.time <= deadline
+    assert "deadline: without it" in bound.explain()
+    terms, memory = breakdown(bound.searched[0].problem, [bound.best])
+    assert sum(part[0] for part in terms.values()) == pytest.approx(bound.best.step_time)
+    assert sum(part[0] for part in memory.values()) == pytest.approx(bound.best.memory)
+
+
+@pytest.mark.parametrize("limit", ["budget", "deadline", "memory", "min_mfu", "min_efficiency"])
+def test_the_smallest_relaxation_would_do_and_less_would_not(limit):
+    tight: dict[str, float] = {
+        "budget": 0.01,
+        "deadline": 10.0,
+        "memory": 0.2 * GB,
+        "min_mfu": 0.99,
+        "min_efficiency": 1.0,
+    }
+    wishes: dict[str, Any] = COMMON | {limit: tight[limit]}
+    if limit == "min_efficiency":
+        free = plan(gpt(), MACHINE, **COMMON)
+        assert free.best is not None
+        wishes["deadline"] = 1.01 * free.best.time
+    found = plan(gpt(), MACHINE, **wishes)
+    assert found.best is None
+    needed = infeasible(found.searched).relaxed[limit]
+    better = 1 + 1e-9 if not limit.startswith("min_") else 1 - 1e-9
+    wishes[limit] = needed * better
+    assert plan(gpt(), MACHINE, **wishes).best is not None
+    wishes[limit] = needed * (2 - better) ** 1000
+    assert plan(gpt(), MACHINE, **wishes).best is None
+    assert "What would do" in found.explain()
+
+
+ODD: dict[str, Any] = {"devices": [7, 13]}
+
+
+def test_devices_over_which_nothing_splits_are_named():
+    text = plan(gpt(), MACHINE, **COMMON | ODD).explain()
+    assert "cannot be split evenly over 7, 13 devices" in text
+    assert "Numbers of devices that would do: 3, 4, 6, 8, 12, 16" in text
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"devices": 0}, "devices is 0; give 1 or more"),
+    ({"devices": []}, "devices is empty"),
+    ({"devices": [8, -8]}, "devices holds -8; every one must be a whole number above 0"),
+    ({"devices": [1.5]}, "devices holds 1.5"),
+    ({"devices": None}, "devices is needed beside a machine"),
+    ({"memory": None}, "memory is needed beside a machine"),
+    ({"memory": -1.0}, "memory is -1.0 B; it must be above 0"),
+    ({"price": -1.0}, "price is -1.0 USD/s; it must be 0 or more"),
+    ({"price": math.nan}, "price is nan USD/s"),
+    ({"power": 0.0}, "power is 0.0 W"),
+    ({"peak_rate": 0.0}, "peak_rate is 0.0 FLOP/s"),
+    ({"global_batch": 0}, "global_batch is 0; it counts sequences"),
+    ({"global_batch": 2.5}, "global_batch is 2.5"),
+    ({"global_batch": []}, "global_batch is empty"),
+    ({"global_batch": [8, 16], "tokens": None}, "2 global batches can be compared by the run"),
+    ({"objective": "speed"}, "objective='speed' is not known; use one of time, cost"),
+    ({"objective": "cost", "price": None}, "the price is needed for a cost"),
+    ({"objective": "energy"}, "the power is needed for an energy"),
+    ({"budget": 10.0, "price": None}, "the price is needed for a cost"),
+    ({"budget": 0.0}, "budget is 0.0 USD; it must be above 0"),
+    ({"deadline": -5.0}, "deadline is -5.0 s; it must be above 0"),
+    ({"deadline": math.nan}, "deadline is nan s"),
+    ({"min_mfu": 1.2}, "min_mfu is 1.2; it is a share between 0 and 1"),
+    ({"min_efficiency": -0.1}, "min_efficiency is -0.1"),
+    ({"tokens": 0.0}, "tokens of the run: 0.0; give above 0"),
+    ({"steps": 10.0}, "tokens and steps both say how long the run is"),
+    ({"tokens": None, "steps": -1.0}, "steps of the run: -1.0; give above 0"),
+    ({"critical_batch": 0.0}, "critical_batch is 0.0; it must be above 0"),
+    ({"critical_batch": 9.0, "tokens": None}, "critical_batch tells how many tokens"),
+    ({"reserve": 1.0}, "reserve is 1.0; it is a share of the memory"),
+    ({"recompute": ("half",)}, "recompute holds 'half'; known are"),
+    ({"recompute": "full"}, "recompute='full': give those to try"),
+    ({"zero": ()}, "zero=\\(\\): give those to try"),
+    ({"zero": (4,)}, "zero holds 4"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "says"), WRONG, ids=[says for _, says in WRONG])
+def test_a_wrong_wish_is_refused_with_a_sentence(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        plan(gpt(), MACHINE, **(COMMON | wrong))
+
+
+def test_a_wrong_subject_is_refused_with_a_sentence():
+    with pytest.raises(TypeError, match="a plan is made for a Transformer, not for a str"):
+        plan("gpt", MACHINE, **COMMON)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="a plan needs a Machine or a fit of one, not float"):
+        plan(gpt(), 3.0, **COMMON)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="heads has 2 values; a plan is made for one model"):
+        plan(gpt(heads=np.array([8, 16])), MACHINE, **COMMON)
+    with pytest.raises(ValueError, match=r"layers is 2\.5; it must be a whole number"):
+        plan(gpt(layers=2.5), MACHINE, **COMMON)
+    with pytest.raises(ValueError, match="devices, memory, price: each offer has its own"):
+        plan(gpt(), [Offer(MACHINE, 8, 40 * GB)], **COMMON)
+    with pytest.raises(ValueError, match="the list of offers is empty"):
+        plan(gpt(), [], global_batch=8)

@@ -79,21 +79,21 @@ class Certainty:
         return said
 
 
-def certainty(side: Searched, best: Configuration, *, draws: int, level: float) -> Certainty | None:
-    """The choice over machines drawn from the fit; None where the machine was given, not fitted.
+def certainty(
+    fit: Fit[Any], side: Searched, best: Configuration, *, draws: int, level: float
+) -> Certainty:
+    """The choice over machines drawn from the fit.
 
     The candidates are the best layouts by the fitted machine, each with every option: what is not
     among them is not considered on a drawn machine either.
 
     Args:
+        fit: of the machine.
         side: the offer that the best is on.
         best: the choice.
         draws: how many machines.
         level: of the ranges.
     """
-    fit = side.offer.machine
-    if not isinstance(fit, Fit):
-        return None
     step, low, high, blind = _range(fit, side, best, level)
     rows = side.found.shortlist.rows[:, :CANDIDATES]
     seconds, held, layout, option = _drawn(fit, side, rows, draws)
@@ -216,30 +216,3 @@ def _place(
         if side.listed(place).row() == best.row():
             return int(np.flatnonzero((layout == place) & (option == short.option[place]))[0])
     raise LookupError("the best configuration is not in the list of the best")
-
-
-def extrapolations(best: Configuration) -> list[str]:
-    """Where the configuration lies outside of what the fit has seen."""
-    fit = best.offer.machine
-    if not isinstance(fit, Fit):
-        return []
-    rows, said, split = fit.rows, [], best.split
-    for name in ("devices", "data", "tensor", "pipeline", "micro_batch", "interleave"):
-        used = best.devices if name == "devices" else int(getattr(split, name))
-        most = rows[name].max() if name in rows else 1
-        if used > most:
-            said.append(f"{name} {used}: at most {most:g} in the rows fitted")
-    recompute = RECOMPUTE[int(split.recompute)]
-    tried = set(rows["recompute"].dropna()) if "recompute" in rows else {"none"}
-    if recompute not in tried:
-        said.append(f"recompute {recompute}: not in the rows fitted")
-    along = rows["sequence_parallel"].any() if "sequence_parallel" in rows else False
-    if split.sequence_parallel and not along:
-        said.append("sequence parallel: not in the rows fitted")
-    node = best.offer.node_size
-    if best.devices > node and bool((rows["devices"] <= node).all()):
-        said.append(
-            f"{best.devices} devices lie across nodes of {node}, and every row fitted was on one: "
-            "nothing measured tells of the network"
-        )
-    return said

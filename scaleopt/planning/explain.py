@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scaleopt.planning.breakdown import breakdown
-from scaleopt.planning.certainty import extrapolations
 from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.extrapolation import extrapolations
 from scaleopt.planning.limits import Infeasible, binding, infeasible
 from scaleopt.planning.searched import Searched
 from scaleopt.planning.words import amount, dollars, duration, gigabytes, percent
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _ALTERNATIVES = 3
 _SAID = 0.0005
-"""Share of the objective below which a difference between two configurations is not spelt out."""
+"""Share of the whole below which a part of it is not spelt out."""
 
 
 def explain(plan: "Plan") -> str:
@@ -111,8 +111,11 @@ def _step(plan: "Plan", best: Configuration) -> list[str]:
     lines = [
         f"{name:<10} {percent(float(part[0]) / total):>5}   {duration(float(part[0]))}"
         for name, part in terms.items()
+        if float(part[0]) > _SAID * total
     ]
-    held = ", ".join(f"{name} {gigabytes(float(part[0]))}" for name, part in memory.items())
+    held = ", ".join(
+        f"{name} {gigabytes(float(part[0]))}" for name, part in memory.items() if part[0] > 0
+    )
     return [*lines, f"memory: {held}"]
 
 

@@ -74,7 +74,9 @@ class Goal:
         """Dollars of the run."""
         return self.price * devices * self.time(seconds, devices, batch)
 
-    def mfu(self, seconds: np.ndarray, devices: np.ndarray, batch: np.ndarray) -> np.ndarray:
+    def mfu(
+        self, seconds: np.ndarray | float, devices: np.ndarray, batch: np.ndarray
+    ) -> np.ndarray:
         """Share of the peak rate that goes into the model's own FLOP."""
         return self.flops * batch / (devices * self.peak_rate * seconds)
 

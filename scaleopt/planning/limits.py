@@ -153,7 +153,7 @@ def _quantity(side: Searched, name: str) -> Value:
     if name == "cost":
         return goal.cost
     if name == "inverse_mfu":
-        return lambda seconds, devices, batch: 1 / goal.mfu(seconds, devices, batch)
+        return lambda seconds, devices, batch: seconds / goal.mfu(1.0, devices, batch)
     fewest = goal.device_seconds
     return lambda seconds, devices, batch: devices * goal.time(seconds, devices, batch) / fewest
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scaleopt.fitting.result import Fit
 from scaleopt.models.machine import Machine
+
+if TYPE_CHECKING:
+    from scaleopt.fitting.result import Fit
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Offer:
         ValueError: a number that cannot be.
     """
 
-    machine: Machine | Fit[Any]
+    machine: "Machine | Fit[Any]"
     devices: int | Iterable[int]
     memory: float
     price: float | None = None
@@ -45,19 +47,24 @@ class Offer:
                 raise ValueError(f"{name} is {value} {unit}; it must be above 0")
         if self.price is not None and not self.price >= 0:
             raise ValueError(f"price is {self.price} USD/s; it must be 0 or more")
-        if not isinstance(self.model, Machine):
+        if not isinstance(getattr(self.machine, "model", self.machine), Machine):
             raise TypeError(
-                f"a plan needs a Machine or a fit of one, not {type(self.model).__name__}; "
+                f"a plan needs a Machine or a fit of one, not {type(self.machine).__name__}; "
                 "calibrate on rows of kind train_step, or write so.Machine(rate=…, …)"
             )
-        if isinstance(self.machine, Fit) and self.machine.failure:
-            raise ValueError(f"the fit failed, so nothing is planned on it: {self.machine.failure}")
+        if self.fit is not None and self.fit.failure:
+            raise ValueError(f"the fit failed, so nothing is planned on it: {self.fit.failure}")
         self.counts()
+
+    @property
+    def fit(self) -> "Fit[Any] | None":
+        """The fit that the machine comes from; None where it was given."""
+        return None if isinstance(self.machine, Machine) else self.machine
 
     @property
     def model(self) -> Machine:
         """The machine itself."""
-        return self.machine.model if isinstance(self.machine, Fit) else self.machine
+        return self.machine if isinstance(self.machine, Machine) else self.machine.model
 
     @property
     def node_size(self) -> int:

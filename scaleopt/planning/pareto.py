@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
-import pandas as pd
 
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.layouts import AXES, tiles
@@ -12,25 +11,24 @@ from scaleopt.planning.search import TILE, all_scores
 from scaleopt.planning.searched import Searched
 from scaleopt.planning.tables import entries
 
-_AIMS = ("time_s", "cost", "memory_bytes", "devices")
 
-
-def pareto_front(sides: Sequence[Searched]) -> pd.DataFrame:
+def pareto_front(sides: Sequence[Searched]) -> list[Configuration]:
     """Every configuration that keeps the limits and that no other is better than, aim by aim.
 
     Args:
         sides: the offers with what was found on them.
 
     Returns:
-        A row each, the fastest first.
+        The configurations, the fastest first.
     """
-    found = [configuration.row() for side in sides for configuration in _front_of(side)]
+    found = [configuration for side in sides for configuration in _front_of(side)]
     if not found:
-        return pd.DataFrame()
-    rows = pd.DataFrame(found)
-    aims = [aim for aim in _AIMS if aim in rows]
-    kept = undominated(rows[aims].to_numpy(float))
-    return rows[kept].sort_values(aims, kind="stable").reset_index(drop=True)
+        return []
+    priced = all(side.offer.price is not None for side in sides)
+    points = np.array([[it.time, it.memory, it.devices, it.cost if priced else 0] for it in found])
+    kept = np.flatnonzero(undominated(points))
+    order = kept[np.lexsort(points[kept].T[::-1])]
+    return [found[place] for place in order]
 
 
 def undominated(points: np.ndarray) -> np.ndarray:

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import numpy as np
-import pandas as pd
 
-from scaleopt.fitting.result import Fit
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import ZERO_STAGES, Precision
 from scaleopt.models.transformer import RECOMPUTE, Transformer
-from scaleopt.planning.certainty import Certainty, certainty
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.explain import explain
 from scaleopt.planning.goal import Goal, Limits, Run
@@ -26,6 +23,12 @@ from scaleopt.planning.tables import Problem, Tables, tables
 from scaleopt.planning.wishes import batches_of, check_goal, check_model, options_of
 from scaleopt.units import Scalar
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scaleopt.fitting.result import Fit
+    from scaleopt.planning.certainty import Certainty
+
 
 @dataclass(frozen=True, repr=False)
 class Plan:
@@ -34,7 +37,7 @@ class Plan:
     best: Configuration | None
     """None where nothing keeps every limit; `explain` says what would have to give."""
     searched: tuple[Searched, ...]
-    certainty: Certainty | None = None
+    certainty: "Certainty | None" = None
     """How sure it is; None where the machine was given, not fitted."""
 
     def __repr__(self) -> str:
@@ -56,7 +59,7 @@ class Plan:
             places[place][0].listed(places[place][1]) for place in order if values[place] < np.inf
         ]
 
-    def table(self, length: int = 20) -> pd.DataFrame:
+    def table(self, length: int = 20) -> "pd.DataFrame":
         """The best layouts as a table, each with its best options, the best first.
 
         Args:
@@ -65,14 +68,14 @@ class Plan:
         Returns:
             A row each: how it is split, its seconds, cost [USD] and memory [B].
         """
-        return pd.DataFrame([found.row() for found in self.ranked(length)])
+        return _rows(self.ranked(length))
 
-    def pareto(self) -> pd.DataFrame:
+    def pareto(self) -> "pd.DataFrame":
         """What nothing beats in time, cost, memory and devices at once, the fastest first.
 
         Every configuration is scored once more for it.
         """
-        return pareto_front(self.searched)
+        return _rows(pareto_front(self.searched))
 
     def explain(self) -> str:
         """Why it is best and what nearly was; where nothing is, what would have to give."""
@@ -81,7 +84,7 @@ class Plan:
 
 def plan(
     workload: Transformer,
-    machine: Machine | Fit[Any] | Sequence[Offer],
+    machine: "Machine | Fit[Any] | Sequence[Offer]",
     *,
     global_batch: int | Iterable[int],
     devices: int | Iterable[int] | None = None,
@@ -147,8 +150,8 @@ def plan(
     >>> machine = Machine(rate=250e12, bandwidth=1.5e12, alpha=8e-6, beta=1 / 200e9)
     >>> gpt = Transformer(hidden=2048, layers=24, heads=16, seq_len=1024, vocab=51200)
     >>> found = plan(gpt, machine, devices=64, memory=80e9, global_batch=256)
-    >>> found.best.devices, found.best.split.tensor, found.best.zero
-    (64, 1, 0)
+    >>> found.best.devices, found.configurations
+    (64, 24216)
 
     Source: the models of `Machine` and `training_memory`, over every layout of `Layouts`.
     """
@@ -212,7 +215,18 @@ def plan(
     if best is None:
         return Plan(None, tuple(done))
     side = next(side for side in done if side.offer is best.offer)
-    return Plan(best, tuple(done), certainty(side, best, draws=draws, level=level))
+    if side.offer.fit is None:
+        return Plan(best, tuple(done))
+    from scaleopt.planning.certainty import certainty  # only a fit needs what fits are made with
+
+    sure = certainty(side.offer.fit, side, best, draws=draws, level=level)
+    return Plan(best, tuple(done), sure)
+
+
+def _rows(found: Sequence[Configuration]) -> "pd.DataFrame":
+    import pandas as pd  # half of the time that a plan takes from cold
+
+    return pd.DataFrame([it.row() for it in found])
 
 
 def model_flops(model: Transformer) -> float:
@@ -238,7 +252,7 @@ def _device_seconds(side: Searched) -> Any:
 
 
 def _offers(
-    machine: Machine | Fit[Any] | Sequence[Offer],
+    machine: "Machine | Fit[Any] | Sequence[Offer]",
     devices: int | Iterable[int] | None,
     memory: float | None,
     price: float | None,
