@@ -1,5 +1,6 @@
 """Each format's own rows, whatever stands around them; damage is said, never passed on."""
 
+import contextlib
 import gzip
 import json
 
@@ -162,6 +163,25 @@ def test_what_can_be_printed_is_judged_in_another_way(name, tmp_path):
     known = [key(row) for row in read_rows(path, **more).log.gathered.rows]
     assert printed_rows(name, text, known) == known
     assert printed_rows(name, "~" + text, known) is None
+
+
+@given(
+    name=st.sampled_from(sorted(SAMPLES)),
+    place=st.floats(0, 1),
+    cut=st.integers(0, 80),
+    junk=st.binary(max_size=40),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_bytes_make_it_crash(name, place, cut, junk, tmp_path_factory):
+    """Whatever stands in a log, of any encoding or none, it is read or refused."""
+    text, more, _ = SAMPLES[name]
+    path = tmp_path_factory.getbasetemp() / "bytes.log"
+    whole = text.encode()
+    at = int(place * len(whole))
+    path.write_bytes(whole[:at] + junk + whole[at + cut :])
+    with contextlib.suppress(MeasurementError):
+        found = read_rows(path, **more)
+        assert len(found.log.gathered) > 0
 
 
 TIMES = st.lists(st.floats(1e-7, 1e3), min_size=1, max_size=3)

@@ -1,5 +1,6 @@
 """A log as clean lines: decoded, without colours, rank tags and time stamps, in bounded memory."""
 
+import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,30 @@ def lines(path: Path) -> Iterator[Line]:
         yield from map(Line._make, enumerate(map(clean, block), number))
 
 
+def records(path: Path, delimiter: str | None = None) -> Iterator[tuple[Line, list[str]]]:
+    """The cells of every line of a CSV that is not blank, each line as it stands.
+
+    Args:
+        path: of the file.
+        delimiter: between cells; else what there is most of in the first line with cells.
+    """
+    for number, block in blocks(path):
+        for place, text in enumerate(block, number):
+            text = text.lstrip("\ufeff").rstrip("\r\n\0").replace("\r", " ")
+            if not text.strip() or (delimiter is None and text.startswith("#") and "," not in text):
+                continue
+            delimiter = delimiter or max(",;\t|", key=text.count)
+            yield Line(place, text), _cells(text, delimiter)
+
+
+def _cells(text: str, delimiter: str) -> list[str]:
+    """The cells of a line; none of one that no CSV has, as with a cell of a hundred kilobytes."""
+    try:
+        return next(csv.reader([text], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
 def blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The lines as they stand, some at a time, with the number of the first."""
     with path.open("rb") as file:
@@ -47,7 +72,7 @@ def blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
     with path.open(encoding=encoding, errors="replace", newline="") as file:
         while block := file.read(_BLOCK):
             *whole, rest = (rest + block).split("\n")
-            rest = rest[:LONGEST]
+            rest = rest[:_BLOCK]
             if whole:
                 yield number, whole
             number += len(whole)

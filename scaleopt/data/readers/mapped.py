@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from scaleopt.data.measurements import MeasurementError
-from scaleopt.data.readers.lines import Line, lines
+from scaleopt.data.readers import lines
+from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import printed
 from scaleopt.data.readers.record import OPS, Log
 from scaleopt.data.schema import NAMED, complaint
@@ -97,24 +98,15 @@ def records(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
 
 
 def _csv(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
-    import csv
-
     names: list[str] = []
-    delimiter = ","
-    for line in lines(path):
-        text = line.text
-        if not text.strip() or (not names and text.startswith("#") and "," not in text):
-            continue
-        if not names:
-            delimiter = max(",;\t|", key=text.count)
-        cells = next(csv.reader([text], delimiter=delimiter), [])
+    for line, cells in lines.records(path):
         if not names:
             names = [name.strip() for name in cells]
-        else:
-            record: dict[Any, Any] = dict(zip(names, cells, strict=False))
-            if len(cells) != len(names):
-                record[None] = None
-            yield line, record
+            continue
+        record: dict[Any, Any] = dict(zip(names, cells, strict=False))
+        if len(cells) != len(names):
+            record[None] = None
+        yield line, record
 
 
 def _json(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:

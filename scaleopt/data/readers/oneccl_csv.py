@@ -7,7 +7,6 @@ is over ranks and lies between the least and the most.
 Source: oneCCL, examples/benchmark, store_to_csv.
 """
 
-import csv
 from collections.abc import Iterable, Mapping
 
 from scaleopt.data.readers.imb import ONECCL_POWERS
@@ -33,13 +32,12 @@ def starts(text: str) -> bool:
     return text.startswith("#ranks,collective,")
 
 
-def read_oneccl_csv(log: Log, lines: Iterable[Line]) -> None:
+def read_oneccl_csv(log: Log, records: Iterable[tuple[Line, list[str]]]) -> None:
     """Every line as a row of the table of its operation and number of ranks."""
     names: list[str] = []
     blocks: dict[tuple[str, str], Block] = {}
-    for line in lines:
+    for line, cells in records:
         log.lines = line.number
-        cells = next(csv.reader([line.text]), [])
         if starts(line.text):
             names = cells if {*cells} == _NAMES and len(cells) == len(_NAMES) else []
             if not names:

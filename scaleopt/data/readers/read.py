@@ -21,7 +21,7 @@ from scaleopt.data.readers import (
     torch_bench,
     torch_table,
 )
-from scaleopt.data.readers.lines import Line, blocks, clean, lines
+from scaleopt.data.readers.lines import Line, blocks, clean, lines, records
 from scaleopt.data.readers.record import OPS, Log
 from scaleopt.data.readers.settle import BUS, Given, UnsaidError, settle, settle_full
 
@@ -145,7 +145,7 @@ def _read(log: Log, path: Path, given: Given, mapping: Mapping[str, str] | None)
             f"{path}: Parquet; say its columns with --map (mapping), as time_s=time_us:us"
         )
     if oneccl_csv.starts(bare[:64].decode("utf-8", "replace")):
-        oneccl_csv.read_oneccl_csv(log, lines(path))
+        oneccl_csv.read_oneccl_csv(log, records(path, ","))
         return [oneccl_csv.NAME]
     if bare.startswith((b"{", b"[{", b"[\n")):
         document = mapped.document(path)
