@@ -19,6 +19,7 @@ from scaleopt.fitting.collective_result import (
     CollectiveFit,
     CollectiveGroup,
     log_prediction,
+    named,
 )
 from scaleopt.fitting.collective_rows import (
     FEWEST_CELLS,
@@ -27,17 +28,19 @@ from scaleopt.fitting.collective_rows import (
     Fold,
     cells_of,
     folds_of,
+    kinds_of,
+    readied,
     thinned,
 )
 from scaleopt.fitting.collective_search import PIECES, SHAPES, Found, link_of, prior, search, starts
 from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.result import plain
 
+_NUMBERS = ["time_s", "devices", "size_bytes"]
 _MOST_FOLDS = 7
 _DOUBLING = 0.2
 """How far a prediction one doubling beyond the rows is off, where the rows do not tell."""
 _DOUBLING_WEIGHT = 2.0
-_INFLATION_WEIGHT = 1.0
 
 
 def fit_collective(table: pd.DataFrame) -> CollectiveFit:
@@ -73,37 +76,41 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
             f"fit_collective takes a table, not {type(table).__name__}; "
             "give read_measurements(path).table"
         )
-    check_rows(table, ["time_s", "devices", "size_bytes"])
-    used = table["op"].isin(PASSES) & (table["size_bytes"] > 0) & (table["devices"] > 1)
-    if not table["op"].isin(PASSES).any():
+    check_rows(table, [])
+    rows = table[table["op"].isin(PASSES)]
+    if rows.empty:
         raise ValueError(f"no row of a collective ({', '.join(PASSES)}); found {set(table['op'])}")
-    rows = table[used].copy()
-    rows["dtype"] = rows["dtype"].fillna("").astype(str) if "dtype" in rows else ""
-    notes = [f"{(~used).sum()} rows of another kind, of size 0 or of one device are not used."]
-    notes = notes if (~used).any() else []
-    groups = []
-    for (op, dtype), part in rows.groupby(["op", "dtype"], sort=False):
-        name = f"{op} {dtype}".strip()
-        cells = cells_of(part, str(op))
+    check_rows(rows, _NUMBERS)
+    rows = rows.assign(**{name: pd.to_numeric(rows[name]) for name in _NUMBERS})
+    rows = readied(rows[(rows["size_bytes"] > 0) & (rows["devices"] > 1)])
+    rows["time_s"] /= rows["operations"]
+    unused = len(table) - len(rows)
+    notes = [f"{unused} rows of another kind, of size 0 or of one device are not used."]
+    notes = notes if unused else []
+    groups, untold = [], []
+    for op, dtypes, part in kinds_of(rows):
+        name = named(op, dtypes)
+        cells = cells_of(part, op)
         if len(cells.size) < FEWEST_CELLS or len(np.unique(cells.size)) < 3:
             notes.append(
                 f"{name} has too few rows to tell a latency from a bandwidth; measure at least "
                 f"{FEWEST_CELLS} cells of N and size, with 3 sizes or more"
             )
+            untold.append((op, dtypes))
             continue
         if len(np.unique(cells.devices)) < 2:
             notes.append(
                 f"{name} has one N ({cells.devices[0]:g}): how it grows with N is the prior's, "
                 "not the rows'. Time it at another N."
             )
-        groups.append(_fitted(str(op), str(dtype), part, cells))
+        groups.append(_fitted(op, dtypes, part, cells))
     failure = None if groups else "; ".join(notes)
-    return CollectiveFit(tuple(groups), tuple(notes), failure)
+    return CollectiveFit(tuple(groups), tuple(untold), tuple(notes), failure)
 
 
-def _fitted(op: str, dtype: str, part: pd.DataFrame, cells: Cells) -> CollectiveGroup:
+def _fitted(op: str, dtypes: tuple[str, ...], part: pd.DataFrame, cells: Cells) -> CollectiveGroup:
     """Fit one group with every number of protocols, all cells and every fold of them."""
-    cells = thinned(cells, SHAPES[-1])
+    cells = thinned(cells, SHAPES[1])
     folds = folds_of(cells)
     everything = np.zeros(len(cells.size), bool)
     # Lanes that no fold needs repeat the whole, so that every group has one shape.
@@ -144,7 +151,7 @@ def _fitted(op: str, dtype: str, part: pd.DataFrame, cells: Cells) -> Collective
     per_node = float(np.max(cells.devices / cells.nodes)) if cells.nodes.max() > 1 else np.inf
     group = CollectiveGroup(
         op=op,
-        dtype=dtype,
+        dtypes=dtypes,
         link=link,
         pieces=pieces,
         u=best,
@@ -165,11 +172,10 @@ def _fitted(op: str, dtype: str, part: pd.DataFrame, cells: Cells) -> Collective
 
 def _repeats(rows: pd.DataFrame) -> float:
     """The standard deviation, as a log, of repeats of one cell; 0 where there are none."""
-    cells = rows.assign(log_time=np.log(rows["time_s"])).groupby(
-        [name for name in ("devices", "nodes", "size_bytes") if name in rows]
-    )["log_time"]
+    log_time = np.log(rows["time_s"])
+    cells = log_time.groupby([rows[name] for name in ("devices", "nodes", "size_bytes")])
     count = cells.transform("size").to_numpy()
-    away = (cells.transform("median") - np.log(rows["time_s"])).to_numpy()
+    away = (cells.transform("median") - log_time).to_numpy()
     repeated = count > 1
     if not repeated.any():
         return 0.0

@@ -17,6 +17,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg
 
 from scaleopt.fitting.collective_rows import Cells
 from scaleopt.fitting.solve import NORMAL_MAD
@@ -28,6 +29,8 @@ _COUNT_LENGTH = 3.0
 """Doublings."""
 _NOISE = 10.0 ** np.arange(-2.0, 1.1, 0.5)
 """Variance of the noise over s²."""
+_BLOCK = 4096
+"""Places recalled at once, to bound the memory."""
 _WILD = 5.0
 """Standard deviations beyond which a cell is no habit."""
 _TYPICAL, _TYPICAL_WEIGHT = 0.05, 3.0
@@ -68,16 +71,15 @@ def most_likely(places: np.ndarray, miss: np.ndarray) -> Kernel:
     count = len(miss)
     miss = _clipped(miss)
     for common, length in product(_COMMON, _SIZE_LENGTH):
-        kernel = Kernel(common, length, 0.0, 1.0)
-        values, vectors = np.linalg.eigh(_covariance(kernel, places, places))
-        along = (vectors.T @ miss) ** 2
+        covariance = _covariance(Kernel(common, length, 0.0, 1.0), places, places)
         for noise in _NOISE:
-            each = np.maximum(values, 0.0) + noise
-            weight = _TYPICAL_WEIGHT
-            scale = (np.sum(along / each) + weight * _TYPICAL**2) / (count + weight)
-            likelihood = -0.5 * ((count + weight) * np.log(scale) + np.sum(np.log(each)))
+            root = np.linalg.cholesky(covariance + noise * np.eye(count))
+            apart = linalg.solve_triangular(root, miss, lower=True, check_finite=False)
+            scale = (apart @ apart + _TYPICAL_WEIGHT * _TYPICAL**2) / (count + _TYPICAL_WEIGHT)
+            spread = 2 * np.sum(np.log(np.diag(root)))
+            likelihood = -0.5 * ((count + _TYPICAL_WEIGHT) * np.log(scale) + spread)
             if likelihood > best:
-                best, found = likelihood, kernel._replace(noise=noise, scale=np.sqrt(scale))
+                best, found = likelihood, Kernel(common, length, noise, np.sqrt(scale))
     assert found is not None
     return found
 
@@ -97,10 +99,14 @@ def learnt(kernel: Kernel, places: np.ndarray, miss: np.ndarray) -> Habits:
 def recalled(habits: Habits, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The miss to be expected at other places, and its standard deviation, noise and all."""
     kernel = habits.kernel
-    near = _covariance(kernel, places, habits.places)
-    left = 1.0 - np.einsum("ij,jk,ik->i", near, habits.inverse, near)
-    variance = kernel.scale**2 * (np.maximum(left, 0.0) + kernel.noise)
-    return near @ habits.pull, np.sqrt(variance)
+    expected, variance = np.empty(len(places)), np.empty(len(places))
+    for start in range(0, len(places), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        near = _covariance(kernel, places[block], habits.places)
+        left = 1.0 - np.sum((near @ habits.inverse) * near, axis=1)
+        expected[block] = near @ habits.pull
+        variance[block] = kernel.scale**2 * (np.maximum(left, 0.0) + kernel.noise)
+    return expected, np.sqrt(variance)
 
 
 def _clipped(miss: np.ndarray) -> np.ndarray:

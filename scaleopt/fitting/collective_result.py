@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import special
 
 from scaleopt.fitting.collective_habits import Habits, places_in, recalled
-from scaleopt.fitting.collective_rows import Cells, places_of
+from scaleopt.fitting.collective_rows import Cells, blocks_of, places_of, readied
 from scaleopt.fitting.collective_search import log_times, padded
 from scaleopt.fitting.result import Prediction, check_level
 from scaleopt.models.envelope import LinkEnvelope
@@ -23,7 +23,8 @@ class CollectiveGroup:
     """One collective of one type."""
 
     op: str
-    dtype: str
+    dtypes: tuple[str, ...]
+    """The types that share it; "" where the rows did not say."""
     link: LinkEnvelope
     pieces: int
     u: np.ndarray
@@ -47,11 +48,14 @@ class CollectiveGroup:
     per_node: float
     """The most devices in a node that were fitted; infinite where no row says so."""
 
+    @property
+    def name(self) -> str:
+        """The collective and its types."""
+        return named(self.op, self.dtypes)
+
     def log_prediction(self, rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Log seconds of rows, and the standard deviation of a measurement there."""
-        nodes = rows["nodes"] if "nodes" in rows else pd.Series(np.nan, rows.index)
-        inferred = np.maximum(np.ceil(rows["devices"] / self.per_node), 1.0)
-        cells = places_of(rows.assign(nodes=nodes.fillna(inferred)), self.op)
+        """Log seconds of readied rows, and the standard deviation of a measurement there."""
+        cells = places_of(rows, self.op)
         law = log_prediction(self.u[None], cells)[0]
         habit, deviation = recalled(self.habits, places_in(cells))
         above, below = np.log2(cells.devices / self.most), np.log2(self.fewest / cells.devices)
@@ -60,10 +64,19 @@ class CollectiveGroup:
         return law + habit, np.hypot(noise, self.doubling * further)
 
 
+def named(op: str, dtypes: tuple[str, ...]) -> str:
+    """A collective and its types in words."""
+    return f"{op} {', '.join(dtypes)}".strip()
+
+
 def log_prediction(u: np.ndarray, cells: Cells) -> np.ndarray:
     """(lanes, cells): log seconds by the law of each vector alone."""
     with jax.enable_x64(True):
-        return np.asarray(log_times(u, padded(cells)))[:, : len(cells.size)]
+        found = [
+            np.asarray(log_times(u, padded(block)))[:, : len(block.size)]
+            for block in blocks_of(cells)
+        ]
+    return np.concatenate(found, axis=1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,6 +84,8 @@ class CollectiveFit:
     """Fitted collectives of one machine; made by `fit_collective`."""
 
     groups: tuple[CollectiveGroup, ...]
+    untold: tuple[tuple[str, tuple[str, ...]], ...]
+    """The op and types of which there were too few rows: their times are not known."""
     notes: tuple[str, ...]
     failure: str | None
 
@@ -80,7 +95,7 @@ class CollectiveFit:
     @property
     def model(self) -> dict[str, LinkEnvelope]:
         """The link of each collective."""
-        return {" ".join(filter(None, (g.op, g.dtype))): g.link for g in self.groups}
+        return {group.name: group.link for group in self.groups}
 
     def predict(
         self, table: pd.DataFrame | None = None, *, level: float = 0.9, **columns: Any
@@ -117,11 +132,13 @@ class CollectiveFit:
             raise ValueError(f"the rows lack {sorted(lacking)}; add the columns")
         log_time, deviation = np.full(len(table), np.nan), np.full(len(table), np.inf)
         if not self.failure:
-            chosen = self._group_of(table)
+            chosen = self._group_of(readied(table))
             for place, group in enumerate(self.groups):
                 mask = chosen == place
                 if mask.any():
-                    log_time[mask], deviation[mask] = group.log_prediction(table[mask])
+                    rows = readied(table[mask], group.per_node)
+                    log_time[mask], deviation[mask] = group.log_prediction(rows)
+                    log_time[mask] += np.log(rows["operations"].to_numpy(float))
         reach = special.stdtrit(DEGREES, 0.5 + level / 2) * deviation
         with np.errstate(over="ignore", invalid="ignore"):
             low = np.nan_to_num(np.exp(log_time - reach), nan=0.0)
@@ -135,34 +152,41 @@ class CollectiveFit:
         lines = []
         for group in self.groups:
             link = group.link
-            name = " ".join(filter(None, (group.op, group.dtype)))
             tried = ", ".join(f"{100 * v:.3g} % with {k}" for k, v in group.held_out.items())
             lines.append(
-                f"{name}: {group.rows} rows, {group.pieces} protocols, mean error "
+                f"{group.name}: {group.rows} rows, {group.pieces} protocols, mean error "
                 f"{100 * group.error:.2g} %; held-out rows missed by {tried}"
             )
-            lines.append(f"  launch {format_si(float(link.launch), 's')}")
-            for alpha, beta, a, b in zip(
-                *map(np.atleast_1d, (link.alpha, link.beta, link.alpha_growth, link.beta_growth)),
-                strict=True,
-            ):
+            lines.append(
+                f"  launch {format_si(float(link.launch), 's')}, messages "
+                f"∝ N^{np.log2(float(link.alpha_growth)):.2f}"
+            )
+            protocols = np.stack(
+                [np.atleast_1d(each) for each in (link.alpha, link.beta, link.crowding)], axis=1
+            )
+            for alpha, beta, crowding in protocols:
                 lines.append(
-                    f"  α {format_si(float(alpha), 's')} ∝ N^{np.log2(a):.2f}, "
-                    f"1/β {format_si(float(1 / beta), 'B/s')} ∝ N^{-np.log2(b):.2f}"
+                    f"  α {format_si(alpha, 's')}, 1/β {format_si(1 / beta, 'B/s')} of a pair, "
+                    f"{format_si(1 / (beta * crowding), 'B/s')} of many"
                 )
         return "\n".join([*lines, *self.notes])
 
-    def _group_of(self, table: pd.DataFrame) -> np.ndarray:
-        """Which group each row belongs to."""
-        chosen = np.full(len(table), -1)
+    def _group_of(self, rows: pd.DataFrame) -> np.ndarray:
+        """Which group each readied row belongs to; −1 where its group had too few rows."""
+        chosen = np.full(len(rows), -1)
+        op, dtype = rows["op"].to_numpy(str), rows["dtype"].to_numpy(str)
         for place, group in enumerate(self.groups):
-            mask = np.ones(len(table), bool)
-            for column, own in (("op", group.op), ("dtype", group.dtype)):
-                if column in table:
-                    mask &= table[column].fillna("").astype(str).to_numpy() == own
+            mask = (op == group.op) | (op == "")
+            if "" not in group.dtypes:
+                mask &= np.isin(dtype, ["", *group.dtypes])
             if (chosen[mask] >= 0).any():
-                raise ValueError("several collectives were fitted; say op and dtype of each row")
+                raise ValueError(
+                    f"several collectives were fitted ({', '.join(self.model)}); say op and dtype "
+                    "of each row"
+                )
             chosen[mask] = place
-        if (chosen < 0).any():
+        told = [(op, dtype) for op, dtypes in self.untold for dtype in dtypes]
+        few = [each in told for each in zip(op, dtype, strict=True)]
+        if ((chosen < 0) & ~np.array(few, bool)).any():
             raise ValueError(f"a row is of none of the fitted collectives {list(self.model)}")
         return chosen

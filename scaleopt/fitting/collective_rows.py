@@ -1,9 +1,12 @@
 """The rows of one collective as cells, and which of them a fold leaves out to be predicted."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+
+from scaleopt.fitting.columns import columns_of
 
 PASSES = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
 """How often the array goes around."""
@@ -11,7 +14,57 @@ FEWEST_CELLS = 5
 COUNTS = 8
 """How many pairs of N and nodes are told apart; of more, neighbours are one."""
 _SIZE_FOLDS = 5
+_ALIKE = 0.015
+"""Types whose cells differ by less in the median are one."""
 _FINEST, _COARSEST = 1 / 8, 8.0
+
+
+def readied(table: pd.DataFrame, per_node: float = np.inf) -> pd.DataFrame:
+    """Rows with an op, a dtype and nodes for each, "" where not told, and their operations.
+
+    Args:
+        table: rows with `devices`.
+        per_node: how many devices fill a node, where a row does not say its nodes and no other
+            row does.
+    """
+    blank = pd.Series("", index=table.index)
+    text = {name: table.get(name, blank).fillna("").astype(str) for name in ("op", "dtype")}
+    nodes = pd.to_numeric(table.get("nodes", blank), errors="coerce")
+    full = (table["devices"] / nodes).max()
+    inferred = np.ceil(table["devices"] / (per_node if np.isnan(full) else full))
+    nodes = nodes.fillna(np.maximum(inferred, 1.0)).astype(float)
+    wrong = (nodes < 1) | (nodes > table["devices"])
+    if wrong.any():
+        row = table.index[wrong][0]
+        raise ValueError(
+            f"row {row}: nodes is {nodes[row]:g} of {table.loc[row, 'devices']:g} devices; each "
+            "node holds one or more: mend it or drop the column"
+        )
+    chained = columns_of(table, ["operations"])["operations"]
+    return table.assign(**text, nodes=nodes, operations=chained)
+
+
+def kinds_of(rows: pd.DataFrame) -> list[tuple[str, tuple[str, ...], pd.DataFrame]]:
+    """The op, dtypes and rows of each group: types that take the same time share one.
+
+    Data that are only moved take as long whatever they are; data that are added do not.
+    """
+    kinds = []
+    for op, part in rows.groupby("op", sort=False):
+        cell = part.groupby(["dtype", "devices", "nodes", "size_bytes"])["time_s"].median()
+        shared: dict[str, list[str]] = {}
+        for dtype in part["dtype"].unique():
+            alike = [first for first in shared if _apart(cell[first], cell[dtype]) < _ALIKE]
+            shared.setdefault(alike[0] if alike else dtype, []).append(dtype)
+        for types in shared.values():
+            kinds.append((str(op), tuple(types), part[part["dtype"].isin(types)]))
+    return kinds
+
+
+def _apart(one: pd.Series, other: pd.Series) -> float:
+    """The median |log| ratio of common cells; infinite where there are few."""
+    ratio = np.log(one / other).dropna().abs()
+    return float(ratio.median()) if len(ratio) >= FEWEST_CELLS else np.inf
 
 
 class Cells(NamedTuple):
@@ -36,9 +89,8 @@ class Fold(NamedTuple):
 
 
 def cells_of(rows: pd.DataFrame, op: str) -> Cells:
-    """The cells of rows of one collective, whose `time_s` may be lacking."""
+    """The cells of rows of one collective."""
     names = ["devices", "nodes", "size_bytes"]
-    rows = rows.assign(nodes=rows.get("nodes", 1.0))
     rows = rows.assign(log_time=np.log(rows["time_s"].to_numpy(float)))
     median = rows.groupby(names, sort=True)["log_time"].median().reset_index()
     pair = median.groupby(names[:2], sort=True).ngroup().to_numpy()
@@ -65,6 +117,12 @@ def thinned(cells: Cells, most: int) -> Cells:
         kept, stretch = np.unique(places, axis=1, return_index=True)[1], 2 * stretch
     kept = kept[np.linspace(0, len(kept) - 1, min(most, len(kept))).astype(int)]
     return Cells(*(each[kept] for each in cells))
+
+
+def blocks_of(cells: Cells, most: int = 4096) -> Iterator[Cells]:
+    """The cells in blocks that fit into memory at once."""
+    for start in range(0, len(cells.size), most):
+        yield Cells(*(each[start : start + most] for each in cells))
 
 
 def folds_of(cells: Cells) -> list[Fold]:

@@ -1,7 +1,7 @@
 """Many fits of a link's envelope at once: every number of protocols, fold of cells and start.
 
 Each lane of one compiled `vmap` is a fit of its own: cells that a lane leaves out weigh 0,
-protocols that it does without are so slow that they never win. Cells are padded to one of two
+protocols that it does without are so slow that they never win. Cells are padded to one of few
 shapes, so that a table of many collectives compiles once. What the cells do not tell stays at its
 prior; both are under Huber's loss, so that neither a wild cell nor a link unlike all others is
 held at any price.
@@ -24,8 +24,8 @@ from scaleopt.models.envelope import LinkEnvelope
 
 PIECES = 3
 """The most protocols that are tried."""
-SHAPES = (64, 192)
-"""To how many cells a group is padded; a larger one is thinned."""
+SHAPES = (64, 192, 4096)
+"""To how many cells a group is padded; what is fitted is thinned to the middle one."""
 _STEPS = 25
 _NOISE = 0.05
 """Misses below this share of the time are the library's habits, not the prior's business."""
@@ -110,7 +110,7 @@ class Prior(NamedTuple):
 def padded(cells: Cells) -> Cells:
     """The cells, the last repeated up to one of the shapes that are compiled."""
     count = len(cells.size)
-    shape = next((each for each in SHAPES if each >= count), -(-count // SHAPES[-1]) * SHAPES[-1])
+    shape = next(each for each in SHAPES if each >= count)
     return Cells(*(np.pad(each, (0, shape - count), mode="edge") for each in cells))
 
 
