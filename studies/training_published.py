@@ -38,7 +38,7 @@ TABLES = (
     Table("torchtitan", runs.torchtitan, 4, smaller=False),
     Table("Megatron-Core", runs.megatron_core, 4, smaller=True),
     Table("MegaScale", runs.megascale, 4, smaller=True),
-    Table("InternEvo", runs.internevo, 12, smaller=True),
+    Table("InternEvo", runs.internevo, 6, smaller=True),
     Table("DGX Cloud", runs.dgx_cloud, 20, smaller=False),
     Table("MLPerf", runs.mlperf, 4, smaller=True),
 )
@@ -59,7 +59,9 @@ def predicted() -> pd.DataFrame:
             few, others = split(rows, table.few, smaller=table.smaller)
             if not others.empty:
                 found.append(_told(table.name, str(machine), few, others))
-    small, large = (read().assign(op="train_step") for read in (runs.vtrain_node, runs.vtrain_large))
+    small, large = (
+        read().assign(op="train_step") for read in (runs.vtrain_node, runs.vtrain_large)
+    )
     few, others = split(large, 20, smaller=False)
     both = pd.concat([split(small, 50, smaller=False)[0], few], ignore_index=True)
     return pd.concat([*found, _told("vTrain, large", "A100", both, others)], ignore_index=True)

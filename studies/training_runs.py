@@ -107,6 +107,7 @@ def mpt() -> pd.DataFrame:
     return shaped(rows, "mpt " + rows["model"]).assign(
         vocab=50368,
         fused_attention=1,
+        zero=3,
         seq_len=rows["seqlen_t"],
         data=rows["devices"],
         global_batch=rows["globalbatchsize"],
@@ -148,13 +149,14 @@ def megascale() -> pd.DataFrame:
 
 
 def internevo() -> pd.DataFrame:
-    """InternEvo's 7B, four plans; its optimizer's states are split, which the rows do not say."""
+    """InternEvo's 7B; optimizer states split over all devices, or over those of a node."""
     rows = read("scale_internevo_7b_a100_8-1024gpus.csv")
     batch = np.where(rows["tensor"] == 1, 2, 4)
     data = rows["devices"] / rows["tensor"]
     return rows.assign(
         **{"hidden": 4096, "heads": 32, "layers": 32, "seq_len": 2048, "vocab": 103168},
-        **{"gated": 1, "feed_forward": 11008, "fused_attention": 1, "machine": "A100"},
+        **{"gated": 1, "feed_forward": 11008, "fused_attention": 1, "zero": 1},
+        machine="A100, states " + np.where(rows["zero1"] < 0, "over all", "in a node"),
         data=data,
         micro_batch=batch,
         global_batch=4 * batch * data,
@@ -201,6 +203,7 @@ def dgx_cloud() -> pd.DataFrame:
         sequence_parallel=1.0 * (rows["tensor"] > 1),
         time_s=rows["step_time_s"],
         recompute="selective",
+        zero=1,
         machine="H100 " + np.where(rows["title"].str.contains("FP8"), "FP8", "BF16"),
     )
     rows = shaped(rows, model)
@@ -211,7 +214,10 @@ def dgx_cloud() -> pd.DataFrame:
 
 
 def mlperf() -> pd.DataFrame:
-    """MLPerf's runs whose split is known: GPT-3 and Llama 3.1, all trained in FP8."""
+    """MLPerf's runs whose split is known: GPT-3 and Llama 3.1, in FP8 or FP4 as submitted.
+
+    Six chunks a stage are assumed for GPT-3, whose rows leave them blank.
+    """
     rows = read("shard_mlperf_llm_steptime_8-11616gpus.half.csv")
     models = {"gpt3": "gpt 175b", "llama31_405b": "llama 405b", "llama31_8b": "llama 8b"}
     known = rows["benchmark"].isin(list(models)) & rows["tensor"].notna()
@@ -221,9 +227,10 @@ def mlperf() -> pd.DataFrame:
     return rows.assign(
         devices=rows["num_accel"],
         global_batch=rows["global_batch_size"],
-        interleave=rows["vp"],
+        interleave=rows["vp"].fillna(1).where(rows["benchmark"] != "gpt3", 6),
         sequence_parallel=1.0 * (rows["tensor"] > 1),
         time_s=rows["step_s_median"],
+        zero=1,
         machine=kind,
     )
 
@@ -255,7 +262,7 @@ def torchtitan() -> pd.DataFrame:
     rows["global_batch"] = rows["data"] * rows["micro_batch"]
     per_device = rows["micro_batch"] * rows["seq_len"] / ways
     rows["time_s"] = per_device / pd.to_numeric(speed, errors="coerce")
-    rows["sequence_parallel"] = 1.0 * (rows["tensor"] > 1)
+    rows = rows.assign(sequence_parallel=1.0 * (rows["tensor"] > 1), zero=3)
     float8 = about.str.contains(r"[Ff]loat8 tensorwise|Float8|float8 rowwise")
     rows["machine"] = np.where(float8, "H100 FP8", "H100 BF16")
     model = about.str.extract(r"(8[Bb]|70[Bb]|405[Bb])")[0].str.lower()

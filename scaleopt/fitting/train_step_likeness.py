@@ -48,7 +48,7 @@ class Alike(NamedTuple):
 def alike(columns: dict[str, np.ndarray]) -> Alike:
     """Where rows stand, from what `training_columns` gives."""
     log = {name: np.log2(columns[name]) for name in columns if np.all(columns[name] > 0)}
-    kept = [columns[name] for name in ("recompute", "sequence_parallel", "fused_attention")]
+    kept = [columns[name] for name in ("recompute", "sequence_parallel", "fused_attention", "zero")]
     shape = [log[name] for name in ("tensor", "hidden", "micro_batch", "seq_len")]
     axes = ("tensor", "data", "context", "pipeline", "micro_batch", "hidden")
     split = [*(log[name] for name in axes), log["layers"] / 2]
@@ -72,24 +72,28 @@ def noisy(scales: np.ndarray, where: Alike, say: np.ndarray) -> np.ndarray:
     return sum(shared(scales, where, where)) + np.diag(scales[6] ** 2 / say)
 
 
-def learn(scales: np.ndarray, where: Alike, miss: np.ndarray, say: np.ndarray) -> np.ndarray:
+def learn(
+    scales: np.ndarray, where: Alike, miss: np.ndarray, say: np.ndarray, given: np.ndarray
+) -> np.ndarray:
     """The likeliest scales, given the misses of rows.
 
     Args:
         scales: where to start.
         where: the rows stand.
-        miss: (rows,), log measured − log predicted.
+        miss: (rows,), log measured − log predicted, with every constant at its prior.
         say: (rows,), how much each has to say: its noise is σ²/say.
+        given: (rows, rows), covariance that the priors of the constants give them.
     """
     if len(miss) > _ROWS_LEARNT:
         chosen = np.linspace(0, len(miss) - 1, _ROWS_LEARNT).astype(int)
         where, miss, say = where.of(chosen), miss[chosen], say[chosen]
+        given = given[np.ix_(chosen, chosen)]
     shape, split = _distance(where.shape, where.shape), _distance(where.split, where.split)
 
     def unlikely(logs: np.ndarray) -> tuple[float, np.ndarray]:
         scales = np.exp(logs)
         parts, noise = shared(scales, where, where), np.diag(scales[6] ** 2 / say)
-        factor = cho_factor(sum(parts) + noise, lower=True)
+        factor = cho_factor(sum(parts) + noise + given, lower=True)
         weight, inverse = cho_solve(factor, miss), cho_solve(factor, np.eye(len(miss)))
         pull = (logs - np.log(SCALES)) / np.log(_FACTOR) ** 2
         value = 0.5 * miss @ weight + np.log(np.diag(factor[0])).sum()
@@ -137,11 +141,11 @@ class Misses(NamedTuple):
 
 
 def left_out(
-    scales: np.ndarray, inverse: np.ndarray, miss: np.ndarray, say: np.ndarray
+    scales: np.ndarray, where: Alike, miss: np.ndarray, say: np.ndarray, given: np.ndarray
 ) -> np.ndarray:
-    """Each row's miss against what the other rows expect of it, in standard deviations."""
-    variance = 1 / np.diag(inverse)
-    noise = scales[6] ** 2
+    """Each row's miss from what the other rows expect, in standard deviations; as in `learn`."""
+    inverse = np.linalg.inv(noisy(scales, where, say) + given)
+    variance, noise = 1 / np.diag(inverse), scales[6] ** 2
     return inverse @ miss * variance / np.sqrt(variance - noise / say + noise)
 
 

@@ -19,6 +19,7 @@ DEFAULTS = {
     "recompute": 0.0,
     "sequence_parallel": 0.0,
     "context": 1.0,
+    "zero": 0.0,
     "gated": 0.0,
     "fused_attention": 0.0,
 }

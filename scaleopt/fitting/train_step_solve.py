@@ -28,6 +28,7 @@ from scaleopt.fitting.train_step_likeness import (
     tukey_weight,
 )
 from scaleopt.models.machine import Machine
+from scaleopt.models.memory import traffic_factor
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 
@@ -44,10 +45,11 @@ PRIORS = {
     "host": Prior(2.5e-4, 2.7),
     "micro_batch_overhead": Prior(1e-3, 2.7),
     "step_overhead": Prior(2e-2, 2.7),
+    "overlap": Prior(0.1, 4.0),
 }
 """What each constant is before any row is seen, in SI. They are assumed, by the order of magnitude
 of an accelerator of 2020 and later with eight to a node, and wide: the truth may well be three
-times more or less."""
+times more or less. The factor of a share is one of its odds."""
 _FEWEST_ROWS = 128
 _TURNS = 3
 """Constants and misses are fitted in turns; a fourth turn changes no digit that is shown."""
@@ -77,11 +79,22 @@ class ObserveTrainStep(eqx.Module):
             sequence_parallel=columns["sequence_parallel"],
         )
         machine = replace(model, node_size=columns["node_size"])
-        seconds = [
-            machine(Transformer(**shape, feed_forward=width, fused_attention=fused), split)
-            for fused in self.fused
+        models = [
+            Transformer(**shape, feed_forward=width, fused_attention=fused) for fused in self.fused
         ]
+        seconds = [split_step(machine, model, split, columns["zero"]) for model in models]
         return jnp.where(columns["fused_attention"] > 0, seconds[-1], seconds[0])
+
+
+def split_step(machine: Machine, model: Transformer, split: Parallelism, zero: Array) -> Array:
+    """Seconds of a step whose states ZeRO splits.
+
+    More passes along the data axis, and each device updates its share of the parameters only.
+    """
+    terms, parameters = machine.terms(model, split), split.counts(model).parameters
+    more = (traffic_factor(zero, split.accumulation) - 1) * terms.data
+    kept = jnp.where(zero > 0, 1 / jnp.asarray(split.data * split.context, float), 1.0)
+    return terms.total + more - (1 - kept) * machine.update(parameters)
 
 
 class Solved(NamedTuple):
@@ -105,9 +118,9 @@ def solve_turns(
         log_time: (rows,), of what was measured.
     """
     where = alike(columns)
-    prior = np.log(parameters.values())
-    precision = np.array([1 / np.log(PRIORS[name].factor) for name in parameters.names])
     point = parameters.start()
+    prior = np.asarray(point.u)
+    precision = np.array([1 / np.log(PRIORS[name].factor) for name in parameters.names])
 
     def missed(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         predicted, slope = log_time_of(parameters, point._replace(u=u), columns)
@@ -126,9 +139,13 @@ def solve_turns(
 
         u = least_squares(residual, u, jac=slope).x
         miss, slopes = missed(u)
-        scales = learn(scales, where, miss, say)
+        # What misses say of their scales, and of each other, counts from the priors: from the
+        # fitted constants they would look smaller than those of rows to come.
+        unknown, whole = slopes / precision, miss + slopes @ (u - prior)
+        given = unknown @ unknown.T
+        scales = learn(scales, where, whole, say, given)
+        deviation = left_out(scales, where, whole, say, given)
         inverse = np.linalg.inv(noisy(scales, where, say))
-        deviation = left_out(scales, inverse, miss, say)
         return u, Misses(scales, where, miss, slopes, inverse, deviation)
 
     say = np.ones(len(log_time))

@@ -137,6 +137,11 @@ class Machine(eqx.Module):
         efforts = [product.effort(self.grain) for product in products]
         return sum(efforts[1:], efforts[0]) / self.rate
 
+    def update(self, parameters: Count) -> Array:
+        """Seconds of the optimizer's update of so many parameters."""
+        parameters, bandwidth = real(parameters, self.bandwidth)
+        return _UPDATE_BYTES * parameters / bandwidth
+
     def terms(self, model: Transformer, split: Parallelism) -> TrainingTerms:
         """The seconds of each part of a training step.
 
@@ -170,7 +175,7 @@ class Machine(eqx.Module):
         size = _GRADIENT_BYTES * count.parameters
         gradients = (1 - self.overlap) * self.ring(split, data * context, tensor, size)
         head = 3 * batch * self.compute((count.products.head,))
-        update = _UPDATE_BYTES * count.parameters / self.bandwidth
+        update = self.update(count.parameters)
         once = self.step_overhead + self.micro_batch_overhead * micro_batches
         return TrainingTerms(
             compute=done * compute + micro_batches * head,
