@@ -13,11 +13,17 @@ from .data.readers.read import read_log as read_log
 from .fitting.calibrate import calibrate as calibrate
 from .fitting.collective import CollectiveFit as CollectiveFit
 from .fitting.collective import fit_collective as fit_collective
+from .fitting.compare import Comparison as Comparison
+from .fitting.compare import compare as compare
 from .fitting.design import next_measurement as next_measurement
 from .fitting.fit import fit as fit
+from .fitting.many import FitMany as FitMany
+from .fitting.many import fit_many as fit_many
 from .fitting.prior import Prior as Prior
+from .fitting.profile import profile as profile
 from .fitting.propagate import Estimate as Estimate
 from .fitting.propagate import propagate as propagate
+from .fitting.resample import bootstrap as bootstrap
 from .fitting.result import Fit as Fit
 from .fitting.result import Prediction as Prediction
 from .fitting.scaling import ScalingFit as ScalingFit

@@ -80,11 +80,31 @@ def next_measurement(
     rows = candidates if "op" in candidates else candidates.assign(op=fit.noise[0].name)
     with jax.enable_x64(True):
         point = jax.tree.map(jnp.asarray, _inside(fit))
-        value, slope = value_and_slope(target, fit.parameters, point)
-        log_time, jacobian = log_time_and_slope(
-            fit.observe, fit.parameters, point, prepare_columns(columns_of(rows, fit.columns))
+        slope = _target_slope(fit, target, point)
+        log_time, jacobian = (
+            np.asarray(each)
+            for each in log_time_and_slope(
+                fit.observe, fit.parameters, point, prepare_columns(columns_of(rows, fit.columns))
+            )
         )
-    value, slope, jacobian = np.asarray(value), np.asarray(slope), np.asarray(jacobian)
+    seconds = np.exp(np.broadcast_to(log_time, len(rows)))
+    jacobian = np.broadcast_to(jacobian, (len(rows), len(slope)))
+    # A row for which the model has no time can be measured, but nobody can say what it would tell.
+    foreseen = np.isfinite(seconds) & np.isfinite(jacobian).all(axis=1)
+    if not foreseen.any():
+        raise ValueError("the model gives no finite time for any candidate; give others")
+    cost = _cost(rows, seconds, foreseen)
+    chosen, deviations = _greedy(
+        fit, rows, slope, np.where(foreseen[:, None], jacobian, 0.0), cost, count
+    )
+    return candidates.iloc[chosen].assign(
+        predicted_s=seconds[chosen], cost_s=cost[chosen], deviation=deviations
+    )
+
+
+def _target_slope(fit: Fit[Any], target: Callable[[Any], Any], point: Point) -> np.ndarray:
+    """The target's slope in each u, checked; to be called where float64 is enabled."""
+    value, slope = (np.asarray(each) for each in value_and_slope(target, fit.parameters, point))
     if value.shape != () or not np.isfinite(value) or not np.isfinite(slope).all():
         raise ValueError(
             f"the target is {value} with slopes {slope}; it must be one finite number where every "
@@ -95,30 +115,44 @@ def next_measurement(
             "the target depends on no parameter of the fit, so no measurement sharpens it; name "
             "another (the best N of a machine where no split pays is 1 whatever is measured)"
         )
-    seconds = np.exp(np.broadcast_to(np.asarray(log_time), len(rows)))
+    return slope
+
+
+def _cost(rows: pd.DataFrame, seconds: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
+    """Device-seconds of each candidate; infinite for one that cannot be foreseen."""
     devices = rows["devices"].to_numpy(float) if "devices" in rows else np.ones(len(rows))
     cost = rows["cost_s"].to_numpy(float) if "cost_s" in rows else devices * seconds
-    if not np.all(cost > 0):
-        raise ValueError(f"cost_s is {cost.min()}; each candidate costs more than 0 device-seconds")
-    cells = _Cells(fit, rows)
+    if not np.all(cost[foreseen] > 0):
+        least = cost[foreseen].min()
+        raise ValueError(f"cost_s is {least}; each candidate costs more than 0 device-seconds")
+    return np.where(foreseen, cost, np.inf)
+
+
+def _greedy(
+    fit: Fit[Any],
+    rows: pd.DataFrame,
+    slope: np.ndarray,
+    jacobian: np.ndarray,
+    cost: np.ndarray,
+    count: int,
+) -> tuple[list[int], list[float]]:
+    """The best candidates one after another, and the target's deviation after each."""
+    cells, spread = _Cells(fit, rows), _wide_covariance(fit)
     chosen, deviations = [], []
-    spread = _wide_covariance(fit)
     for _ in range(count):
         gain = cells.gain()
         seen = jacobian @ spread
         taken = gain * (seen @ slope) ** 2 / (1 + gain * np.sum(seen * jacobian, axis=1))
         variance = float(slope @ spread @ slope)
         left = np.maximum(1 - taken / variance, np.finfo(float).eps)
-        best = int(np.argmax(-np.log(left) / cost))
+        best = int(np.argmax(np.where(np.isfinite(cost), -np.log(left) / cost, -np.inf)))
         # A reduction of rank one, in the form that keeps the matrix positive.
         share = gain[best] / (1 + gain[best] * float(seen[best] @ jacobian[best]))
         spread = spread - share * np.outer(seen[best], seen[best])
         cells.measure(best)
         chosen.append(best)
         deviations.append(float(np.sqrt(max(slope @ spread @ slope, 0.0))))
-    return candidates.iloc[chosen].assign(
-        predicted_s=seconds[chosen], cost_s=cost[chosen], deviation=deviations
-    )
+    return chosen, deviations
 
 
 class _Cells:

@@ -1,9 +1,4 @@
-"""The one road that every fit takes: solve, straighten what is loose, hold what is impossible.
-
-A first search runs in log space. A parameter that the rows see only faintly is then solved again in
-the coordinate in which time is linear, where it may turn negative: that point and its covariance
-give honest intervals. The model itself is the best of those whose parameters are all possible.
-"""
+"""From a model, its parameters and rows to a `Fit`, whatever the model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,16 +9,16 @@ import numpy as np
 import pandas as pd
 
 from scaleopt.fitting.identify import Remedy, unidentified
-from scaleopt.fitting.parameters import Coordinate, Parameters, Point, values_of
+from scaleopt.fitting.loss import Loss
+from scaleopt.fitting.parameters import Coordinate, Parameters, Point
 from scaleopt.fitting.prior import Prior, prior_of
 from scaleopt.fitting.result import Fit, plain, prepare_columns
-from scaleopt.fitting.scatter import KindNoise, Nests
-from scaleopt.fitting.solve import Observe, Rows, Solution, solve
-from scaleopt.fitting.uncertainty import Covariance, blank, covariance
+from scaleopt.fitting.rows import Observe, Rows, Tables
+from scaleopt.fitting.scatter import Independence, KindNoise, Nests, kind_noise
+from scaleopt.fitting.search import Found, Problem, search
 
-_LOOSE = 0.25
-"""The relative deviation from which a parameter leaves log space for where time is linear."""
-_SETTLED = 0.05
+MOST_ROWS = 2_000_000
+"""What a gigabyte holds while a model of five parameters is fitted."""
 
 
 def estimate(
@@ -32,68 +27,58 @@ def estimate(
     table: pd.DataFrame,
     columns: dict[str, Any],
     *,
+    measured: str = "time_s",
     start: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     priors: Mapping[str, Prior] | None = None,
+    loss: Loss | None = None,
+    cluster: np.ndarray | None = None,
     notes: tuple[str, ...] = (),
     remedy: Remedy | None = None,
 ) -> Fit[Any]:
-    """Fit what `observe` predicts to `table.time_s`: whatever the model.
+    """Fit what `observe` predicts to what was measured: whatever the model.
 
     Args:
         observe: the seconds of each row under a model.
         parameters: the free numbers.
         table: the rows; `op` names their kind.
         columns: what `observe` takes.
+        measured: the column of `table` that is predicted.
         start: values to start from; the model's own unless given.
         weights: (rows,), how many rows like it each row is the mean of; 1 unless given.
         priors: what is known before of parameters by name.
+        loss: how misses count; Tukey's loss of logs unless given.
+        cluster: (rows,), whole numbers from 0: rows that hang together.
         notes: what was assumed.
         remedy: which measurement would tell a set of parameters apart.
+
+    Raises:
+        ValueError: more than `MOST_ROWS` rows, or a prior that is none.
     """
-    kinds = {str(op): (table["op"] == op).to_numpy() for op in table["op"].unique()}
-    cell = pd.DataFrame(columns).assign(op=table["op"].to_numpy())
-    cells = cell.groupby(list(cell.columns), dropna=False, sort=False).ngroup().to_numpy()
-    rounds, runs = (
-        np.asarray(table[name].fillna(-1) if name in table else np.zeros(len(table)))
-        for name in ("round", "run")
-    )
-    nests = Nests(cells, rounds, runs)
+    if len(table) > MOST_ROWS:
+        raise ValueError(
+            f"{len(table)} rows are more than the memory of a fit is kept for; "
+            f"table.sample({MOST_ROWS}) tells as much"
+        )
+    loss = loss or Loss()
     point = parameters.start()
     if start is not None:
         point = point._replace(u=np.log(start), coordinate=np.full(len(start), Coordinate.LOG))
-    weight = np.ones(len(table)) if weights is None else weights
-    prior_log, precision = prior_of(parameters.names, priors or {})
     with jax.enable_x64(True):
-        log_time = np.log(table["time_s"].to_numpy(np.float64))
-        masks = jnp.asarray(np.array(list(kinds.values()), float))
-        rows = Rows(
-            prepare_columns(columns),
-            jnp.asarray(log_time),
-            masks,
-            *map(jnp.asarray, (weight, prior_log, precision)),
+        problem = problem_of(
+            observe, parameters, table, columns, measured, weights, priors or {}, loss, cluster
         )
-
-        def measure(found: Solution) -> tuple[Covariance, tuple[KindNoise, ...]]:
-            if not all(np.isfinite(np.asarray(array)).all() for array in found):
-                return blank(len(parameters.names)), ()
-            return covariance(found, log_time, kinds, nests)
-
-        found = solve(observe, parameters, rows, point)
-        spread, noise = measure(found)
-        while (loose := _loose(point, spread) & (precision == 0)).any():
-            point = _straighten(point._replace(u=found.u), found, loose)
-            found = solve(observe, parameters, rows, point)
-            spread, noise = measure(found)
-        point = point._replace(u=np.asarray(found.u))
-        best, constrained = _constrain(observe, parameters, rows, point, found, spread)
-        if best is not found:
-            spread, noise = measure(best)
-        values = np.asarray(values_of(constrained))
-    failure = _failure(found, best, constrained, parameters.names, noise)
+        found = search(problem, Point(*(np.asarray(each)[None] for each in point)))
+    noise = _noise(problem, found)
+    failure = failure_of(found, parameters.names)[0]
+    spread, point, constrained = (
+        found.spread.of(0),
+        *(Point(*(np.asarray(each)[0] for each in points)) for points in found[:2]),
+    )
+    predicted = found.best.predicted[0]
     return Fit(
-        model=plain(parameters.model(values)),
-        estimate=values,
+        model=plain(parameters.model(found.theta[0])),
+        estimate=found.theta[0],
         parameters=parameters,
         point=point,
         constrained=constrained,
@@ -101,11 +86,68 @@ def estimate(
         noise=noise,
         observe=observe,
         columns=columns,
-        rows=table.assign(predicted_s=np.exp(np.asarray(best.log_predicted))),
+        rows=table.assign(predicted_s=np.exp(predicted) if loss.relative else predicted),
+        problem=problem,
         unidentified=() if failure else unidentified(point, spread, parameters, remedy),
         notes=(*notes, *map(_prior_note, (priors or {}).items())),
         failure=failure,
     )
+
+
+def problem_of(
+    observe: Observe,
+    parameters: Parameters,
+    table: pd.DataFrame,
+    columns: dict[str, Any],
+    measured: str,
+    weights: np.ndarray | None,
+    priors: Mapping[str, Prior],
+    loss: Loss,
+    cluster: np.ndarray | None,
+) -> Problem:
+    """The rows as the solver takes them; to be called where float64 is enabled."""
+    codes, names = pd.factorize(table["op"].astype(str))
+    kinds = {str(name): codes == code for code, name in enumerate(names)}
+    time = table[measured].to_numpy(np.float64)
+    prior_log, precision = prior_of(parameters.names, priors)
+    rows = Rows(
+        columns=prepare_columns(columns),
+        kind=jnp.asarray(np.array(list(kinds.values()), float)),
+        weight=jnp.asarray(np.ones(len(table)) if weights is None else weights),
+        prior=(jnp.asarray(prior_log), jnp.asarray(precision)),
+    )
+    tables = Tables((np.log(time) if loss.relative else time)[None], np.ones((1, len(table))))
+    nests = _nests(table, columns, loss)
+    return Problem(observe, parameters, loss, rows, tables, kinds, nests, cluster)
+
+
+def failure_of(found: Found, names: tuple[str, ...]) -> list[str | None]:
+    """For each table why the search must not be believed, or None."""
+    remedy = "give a start nearer to the truth, or fix a parameter that you know"
+    lost = np.any(~np.isfinite(found.best.predicted), axis=-1).tolist()
+    return [
+        f"the model gives no positive, finite time near its start; {remedy}"
+        if no_time
+        else f"the search did not settle ({names[moving]} still moves); {remedy}"
+        if moving >= 0
+        else None
+        for no_time, moving in zip(lost, found.restless, strict=True)
+    ]
+
+
+def _nests(table: pd.DataFrame, columns: dict[str, Any], loss: Loss) -> Nests:
+    """Which rows are repeats of one another; plain squares take every row as independent."""
+    alone = np.zeros(len(table), int)
+    if not loss.robust:
+        return Nests(np.arange(len(table)), alone, alone)
+    cell = pd.factorize(table["op"])[0]
+    for values in columns.values():
+        code = pd.factorize(np.asarray(values))[0]
+        cell = pd.factorize(cell * (code.max() + 2) + code)[0]
+    rounds, runs = (
+        np.asarray(table[name].fillna(-1)) if name in table else alone for name in ("round", "run")
+    )
+    return Nests(cell, rounds, runs)
 
 
 def _prior_note(given: tuple[str, Prior]) -> str:
@@ -113,69 +155,21 @@ def _prior_note(given: tuple[str, Prior]) -> str:
     return f"{name} was given a prior: {value:.4g} within a factor of {factor:g} in 68 % of cases."
 
 
-def _loose(point: Point, spread: Covariance) -> np.ndarray:
-    """Parameters in logs or odds that the rows see, but only faintly."""
-    deviation = spread.deviation
-    curved = np.isin(point.coordinate, (Coordinate.LOG, Coordinate.ODDS))
-    return curved & np.isfinite(deviation) & (deviation > _LOOSE)
-
-
-def _straighten(point: Point, found: Solution, loose: np.ndarray) -> Point:
-    """The same point with loose parameters in the coordinate in which time is linear."""
-    values, jacobian = np.asarray(values_of(point)), np.asarray(found.jacobian)
-    costs = jacobian.mean(axis=0) > 0
-    # One unit of u then changes the rows about as one unit of a log does.
-    length = np.linalg.norm(jacobian, axis=0) / np.sqrt(len(jacobian))
-    fraction = np.asarray(point.coordinate) == Coordinate.ODDS
-    u = np.where(loose, np.where(fraction, values, length), np.asarray(point.u))
-    linear = costs | fraction
-    straight = np.where(linear, Coordinate.LINEAR, Coordinate.RECIPROCAL)
-    return Point(
-        u,
-        np.where(loose, straight, point.coordinate),
-        np.where(loose, np.where(linear, values / u, values * u), point.scale),
-        np.asarray(point.frozen),
-        np.where(loose & fraction, 1.0, point.highest),
+def _noise(problem: Problem, found: Found) -> tuple[KindNoise, ...]:
+    """The scatter of each kind, in units of a row of weight 1."""
+    best = found.best
+    root_weight = np.sqrt(np.asarray(problem.rows.weight))
+    miss = root_weight * (problem.tables.measured[0] - best.predicted[0])
+    if not np.isfinite(miss).all():
+        return ()
+    return tuple(
+        kind_noise(
+            name,
+            miss[mask],
+            best.influence[0][mask],
+            float(best.scale[0][place]),
+            problem.nests.of(mask),
+            Independence(*(each[0] for each in found.independence[name])),
+        )
+        for place, (name, mask) in enumerate(problem.kinds.items())
     )
-
-
-def _constrain(
-    observe: Observe,
-    parameters: Parameters,
-    rows: Rows,
-    point: Point,
-    found: Solution,
-    spread: Covariance,
-) -> tuple[Solution, Point]:
-    """The best point among those that are possible: what came out below 0 is held at 0."""
-    floor = np.zeros(len(parameters.names))
-    reciprocal = np.asarray(point.coordinate) == Coordinate.RECIPROCAL
-    # A rate without a limit is infinite, whose slope is not a number; it is held where it cannot
-    # be told from one.
-    floor[reciprocal] = 1e-3 * spread.deviation[reciprocal]
-    signed = reciprocal | (np.asarray(point.coordinate) == Coordinate.LINEAR)
-    ceiling = np.asarray(point.highest)
-    for _ in parameters.names:
-        u = np.asarray(point.u)
-        outside = signed & ((u < floor) | (u > ceiling))
-        if not outside.any():
-            break
-        frozen = np.asarray(point.frozen) | outside
-        point = point._replace(u=np.where(signed, np.clip(u, floor, ceiling), u), frozen=frozen)
-        found = solve(observe, parameters, rows, point)
-        point = point._replace(u=np.asarray(found.u))
-    return found, point
-
-
-def _failure(
-    found: Solution, best: Solution, constrained: Point, names: tuple[str, ...], noise: Any
-) -> str | None:
-    """Why the search must not be believed, or None."""
-    remedy = "give a start nearer to the truth, or fix a parameter that you know"
-    if not noise or not np.all(np.isfinite(np.asarray(best.log_predicted))):
-        return f"the model gives no positive, finite time near its start; {remedy}"
-    pull = np.abs(np.asarray(best.gradient)) * ~np.asarray(constrained.frozen)
-    if np.max(pull) > _SETTLED or not np.all(np.isfinite(np.asarray(found.u))):
-        restless = names[int(np.argmax(pull))]
-        return f"the search did not settle ({restless} still moves); {remedy}"
-    return None

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import equinox as eqx
 import numpy as np
@@ -11,11 +11,16 @@ from jax import Array
 
 from scaleopt.fitting.columns import COLUMN_OF, columns_of
 from scaleopt.fitting.estimate import estimate
+from scaleopt.fitting.groups import GroupedModel, grouped
+from scaleopt.fitting.loss import Loss
 from scaleopt.fitting.parameters import free_parameters
 from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.result import Fit
 
 Model = TypeVar("Model")
+
+_LOSSES = ("tukey", "squares")
+_RESIDUALS = ("log", "absolute")
 
 
 class CallModel(eqx.Module):
@@ -32,9 +37,15 @@ def fit(
     model: Model,
     table: pd.DataFrame,
     *,
+    measured: str = "time_s",
     fixed: tuple[str, ...] = (),
     priors: Mapping[str, Prior] | None = None,
     weights: str | None = None,
+    by: str | None = None,
+    own: tuple[str, ...] = (),
+    cluster: str | None = None,
+    loss: Literal["tukey", "squares"] = "tukey",
+    residuals: Literal["log", "absolute"] = "log",
 ) -> Fit[Model]:
     """Fit the free numbers of a model to the times of a table.
 
@@ -43,20 +54,29 @@ def fit(
 
     Args:
         model: a callable pytree whose positive floats are the start; called with columns by
-            name: devices, nodes, flops, size, moved_bytes, operations, injected. A bare function
-            becomes one with its parameters bound by `jax.tree_util.Partial`.
-        table: rows with `time_s` [s], `op`, and the columns that the model's call names.
+            name: devices, nodes, flops, size, moved_bytes, operations, injected, or any other that
+            the table has. A bare function becomes one with its parameters bound by
+            `jax.tree_util.Partial`.
+        table: rows with what was measured, `op`, and the columns that the model's call names.
+        measured: the column that the model predicts, above 0.
         fixed: names of numbers that keep their value; zeros and integers always do.
         priors: what is known before, such as {"alpha": so.Prior(5e-6, 1.5)}; such a parameter
             stays above 0.
         weights: a column that says how many rows like it each row is the mean of.
+        by: a column of groups that share the law, such as two clusters.
+        own: the parameters that each group has for itself; the others are one for all.
+        cluster: a column that says which rows hang together, such as "run": intervals then count
+            its values, not the rows, as independent.
+        loss: "tukey", for which wild rows have no say, or "squares", for which every row is right.
+        residuals: "log" for relative misses, "absolute" for misses in the unit of `measured`.
 
     Returns:
-        The fitted model, its intervals, and what the rows cannot tell.
+        The fitted model, or where there are groups a dictionary of models, with intervals and what
+        the rows cannot tell.
 
     Raises:
-        ValueError: a missing column, an empty cell, a time that is not positive, or a model
-            without a free number.
+        ValueError: a missing column, an empty cell, a time that is not positive, an option that is
+            not known, or a model without a free number.
         TypeError: a model that cannot be called.
 
     >>> from jax.tree_util import Partial
@@ -69,25 +89,60 @@ def fit(
 
     Source: the estimator of `scaleopt.fitting.solve`.
     """
-    arguments = _arguments(model)
-    names = [COLUMN_OF[name] for name in arguments if name in COLUMN_OF]
-    check_rows(table, ["time_s", *names])
-    columns = columns_of(table, arguments)
-    chained = columns.get("operations", columns_of(table, ["operations"])["operations"])
-    if "operations" not in arguments and bool((chained > 1).any()):
+    for option, value, known in (("loss", loss, _LOSSES), ("residuals", residuals, _RESIDUALS)):
+        if value not in known:
+            raise ValueError(f"{option}={value!r}; choose one of {', '.join(known)}")
+    arguments, columns = model_columns(model, table, measured)
+    parameters, observe = free_parameters(model, fixed), CallModel(arguments)
+    if (by is None) != (not own):
         raise ValueError(
-            f"row {chained.index[chained > 1][0]} times a chain of several operations, and the "
-            "model's call does not take `operations`; add the argument, or keep the rows "
-            "whose method is 'single'"
+            f"by={by!r} and own={own}: give the column of groups and what is their own"
         )
+    if by is not None:
+        codes, labels = labels_of(table, by)
+        parameters, observe = grouped(parameters, labels, own), GroupedModel(observe, by, labels)
+        columns[by] = codes
     return estimate(
-        CallModel(arguments),
-        free_parameters(model, fixed),
+        observe,
+        parameters,
         table,
         columns,
+        measured=measured,
         weights=None if weights is None else weights_of(table, weights),
         priors=priors,
+        loss=Loss(robust=loss == "tukey", relative=residuals == "log"),
+        cluster=None if cluster is None else labels_of(table, cluster)[0],
     )
+
+
+def model_columns(
+    model: Any, table: pd.DataFrame, measured: str = "time_s"
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The names of the columns that a model's call takes, and the columns, all checked."""
+    arguments = _arguments(model, [str(name) for name in table])
+    names = [COLUMN_OF.get(name, name) for name in arguments if name != "operations"]
+    check_rows(table, [measured, *names], above_zero=measured)
+    columns = columns_of(table, arguments)
+    if "operations" not in arguments and "method" in table:
+        chained = columns_of(table, ["operations"])["operations"] > 1
+        if chained.any():
+            raise ValueError(
+                f"row {chained.index[chained][0]} times a chain of several operations, and the "
+                "model's call does not take `operations`; add the argument, or keep the rows "
+                "whose method is 'single'"
+            )
+    return arguments, columns
+
+
+def labels_of(table: pd.DataFrame, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Whole numbers from 0 for the values of a column, and those values as text."""
+    if name not in table:
+        raise ValueError(f"the table has no column {name!r}; add it")
+    if table[name].isna().any():
+        row = table.index[table[name].isna()][0]
+        raise ValueError(f"row {row}: {name} is empty; say which each row belongs to")
+    codes, labels = pd.factorize(table[name].astype(str))
+    return codes, tuple(labels)
 
 
 def weights_of(table: pd.DataFrame, name: str) -> np.ndarray:
@@ -104,10 +159,13 @@ def weights_of(table: pd.DataFrame, name: str) -> np.ndarray:
     return values
 
 
-def check_rows(table: pd.DataFrame, names: list[str]) -> None:
+def check_rows(table: pd.DataFrame, names: list[str], above_zero: str = "time_s") -> None:
     """Refuse rows that cannot be fitted, where they enter."""
     if table.empty:
         raise ValueError("the table has no rows; measure some with 'scaleopt probe'")
+    twice = table.columns[table.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"the table has the column {twice[0]!r} twice; keep the one that is meant")
     for name in ["op", *names]:
         if name not in table:
             raise ValueError(f"the table has no column {name!r}, which the model needs; add it")
@@ -116,8 +174,14 @@ def check_rows(table: pd.DataFrame, names: list[str]) -> None:
         raise ValueError(f"row {row}: op is empty; it names the kind of row, such as 'step'")
     for name in names:
         values = pd.to_numeric(table[name], errors="coerce").to_numpy(float)
-        rules = {"time_s": (values > 0, "above 0"), "devices": (values >= 1, "from 1 up")}
-        within, rule = rules.get(name, (values >= 0, "0 or more"))
+        if name == above_zero:
+            within, rule = values > 0, "above 0"
+        elif name == "devices":
+            within, rule = values >= 1, "from 1 up"
+        elif name in COLUMN_OF.values():
+            within, rule = values >= 0, "0 or more"
+        else:
+            within, rule = np.isfinite(values), "that is finite"
         good = np.isfinite(values) & within
         if not good.all():
             row = table.index[~good][0]
@@ -127,7 +191,7 @@ def check_rows(table: pd.DataFrame, names: list[str]) -> None:
             )
 
 
-def _arguments(model: Any) -> tuple[str, ...]:
+def _arguments(model: Any, columns: list[str]) -> tuple[str, ...]:
     """The columns that a model's call names; others must have a value already."""
     if not callable(model):
         raise TypeError(f"the model {model!r} cannot be called; give a callable pytree")
@@ -139,6 +203,9 @@ def _arguments(model: Any) -> tuple[str, ...]:
         if name in COLUMN_OF or name == "operations":
             names.append(name)
         elif parameter.default is parameter.empty:
+            if name in columns:
+                names.append(name)
+                continue
             known = ", ".join([*COLUMN_OF, "operations"])
             raise ValueError(
                 f"the model's call takes {name!r}, which is no column ({known}); bind it with "

@@ -63,6 +63,13 @@ def values_of(point: Point) -> Array:
     return point.values()
 
 
+@jax.jit
+def slope_of(point: Point) -> Array:
+    """|dθ/du| of a point; each θ depends on its own u alone."""
+    u = jnp.asarray(point.u)
+    return jnp.abs(jax.jvp(lambda u: point._replace(u=u).values(), (u,), (jnp.ones_like(u),))[1])
+
+
 class Parameters(eqx.Module):
     """The free numbers of a model, and the model they came from."""
 
@@ -70,6 +77,8 @@ class Parameters(eqx.Module):
     """The model with every number a float64 array; fixed ones keep their value."""
     free: tuple[int, ...] = eqx.field(static=True)
     """Positions of the free leaves among the model's leaves."""
+    starts: tuple[int, ...] = eqx.field(static=True)
+    """For each of them where its numbers begin; leaves that share a number begin at the same."""
     names: tuple[str, ...] = eqx.field(static=True)
     """One name for each free number; those of an array carry an index."""
     units: tuple[str, ...] = eqx.field(static=True)
@@ -77,18 +86,18 @@ class Parameters(eqx.Module):
 
     def values(self) -> np.ndarray:
         """The starting values, one for each free number."""
-        leaves = jax.tree.leaves(self.template)
-        return np.concatenate([np.ravel(leaves[place]) for place in self.free])
+        leaves, values = jax.tree.leaves(self.template), np.empty(len(self.names))
+        for place, start in zip(self.free, self.starts, strict=True):
+            own = np.ravel(leaves[place])
+            values[start : start + own.size] = own
+        return values
 
     def model(self, values: Array | np.ndarray) -> Any:
         """The model with these values in place of its free numbers."""
         leaves, structure = jax.tree.flatten(self.template)
-        start = 0
-        for place in self.free:
+        for place, start in zip(self.free, self.starts, strict=True):
             shape = np.shape(leaves[place])
-            size = int(np.prod(shape))
-            leaves[place] = values[start : start + size].reshape(shape)
-            start += size
+            leaves[place] = values[start : start + int(np.prod(shape))].reshape(shape)
         return jax.tree.unflatten(structure, leaves)
 
     def start(self) -> Point:
@@ -124,7 +133,7 @@ def free_parameters(model: Any, fixed: tuple[str, ...] = ()) -> Parameters:
         lambda leaf: np.asarray(leaf, np.float64) if eqx.is_inexact_array_like(leaf) else leaf,
         model,
     )
-    free, names, units, fraction, known = [], [], [], [], []
+    free, starts, names, units, fraction, known = [], [], [], [], [], []
     for place, (path, leaf) in enumerate(jax.tree_util.tree_flatten_with_path(model)[0]):
         name, unit, tag = _describe(model, path)
         is_fraction = tag == "fraction"
@@ -140,6 +149,7 @@ def free_parameters(model: Any, fixed: tuple[str, ...] = ()) -> Parameters:
                 f"give another start, or fix it with fixed=({name!r},)"
             )
         free.append(place)
+        starts.append(len(names))
         indices = [""] if leaf.ndim == 0 else [f"{list(i)}" for i in np.ndindex(leaf.shape)]
         names += [name + index for index in indices]
         units += [unit] * leaf.size
@@ -152,7 +162,7 @@ def free_parameters(model: Any, fixed: tuple[str, ...] = ()) -> Parameters:
             f"the model has no free number among {known}; give at least one a positive float "
             "as its start (an integer is a count and stays, and so does a 0)"
         )
-    return Parameters(model, tuple(free), tuple(names), tuple(units), tuple(fraction))
+    return Parameters(model, *map(tuple, (free, starts, names, units, fraction)))
 
 
 def _describe(model: Any, path: tuple[Any, ...]) -> tuple[str, str, str]:

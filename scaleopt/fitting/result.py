@@ -1,6 +1,6 @@
 """What a fit found: a model, how far to trust each number, and what the rows cannot tell."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
@@ -11,12 +11,14 @@ import pandas as pd
 
 from scaleopt.data.schema import OPS
 from scaleopt.fitting.columns import columns_of
-from scaleopt.fitting.parameters import Coordinate, Parameters, Point, values_of
+from scaleopt.fitting.groups import GroupedModel
+from scaleopt.fitting.parameters import Coordinate, Parameters, Point, slope_of, values_of
 from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.provenance import Provenance, provenance
+from scaleopt.fitting.rows import Observe
 from scaleopt.fitting.scatter import KindNoise
-from scaleopt.fitting.solve import Observe
-from scaleopt.fitting.uncertainty import BLIND, Covariance
+from scaleopt.fitting.search import Problem
+from scaleopt.fitting.uncertainty import BLIND, Covariance, Covariances
 from scaleopt.units import format_si
 
 Model = TypeVar("Model")
@@ -61,6 +63,8 @@ class Fit(Generic[Model]):
     """What was assumed or left out."""
     failure: str | None
     """None, or why the numbers must not be used and what to do."""
+    problem: Problem | None = field(default=None, kw_only=True)
+    """What the solver was given, to be solved again."""
 
     def __repr__(self) -> str:
         return f"Fit(model={self.model!r}, failure={self.failure!r}); print(fit.summary()) for more"
@@ -93,19 +97,18 @@ class Fit(Generic[Model]):
 
     def ranges(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """The range of each parameter as two vectors in the order of `names`."""
-        check_level(level)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            reach = self.covariance.quantile(level) * self.covariance.deviation
-            low, high = _values(self.point, -reach), _values(self.point, reach)
-        low, high = np.minimum(low, high), np.maximum(low, high)
-        low, high = (
-            np.where(self.covariance.unseen, 0.0, low),
-            np.where(self.covariance.unseen, np.inf, high),
-        )
-        if self.failure:
-            low, high = np.zeros_like(low), np.full_like(high, np.inf)
-        value = self.estimate
-        return np.minimum(low, value), np.maximum(high, value)
+        failed = np.asarray(self.failure is not None)
+        return ranges_of(self.point, self.covariance, self.estimate, failed, level)
+
+    @property
+    def standard_error(self) -> np.ndarray:
+        """One standard deviation of each parameter in its unit, in the order of `names`.
+
+        To first order; an interval from `ranges` also knows that a time is not below 0.
+        """
+        with jax.enable_x64(True):
+            slope = np.asarray(slope_of(self.point))
+        return np.where(self.failure is not None, np.inf, slope * self.covariance.deviation)
 
     def priors(self) -> dict[str, Prior]:
         """What this fit knows, as priors for a fit of other rows.
@@ -157,7 +160,9 @@ class Fit(Generic[Model]):
         if table is not None:
             if columns:
                 raise ValueError(f"predict takes a table or {', '.join(columns)}, not both")
-            columns = columns_of(table, self.columns)
+            by = {self.observe.by} if isinstance(self.observe, GroupedModel) else set()
+            columns = columns_of(table, [name for name in self.columns if name not in by])
+            columns |= {name: table[name] for name in by}
         unknown_names = set(columns) - set(self.columns)
         lacking = set(self.columns) - set(columns) - _OPTIONAL
         if unknown_names or lacking:
@@ -170,6 +175,8 @@ class Fit(Generic[Model]):
             zero = np.zeros(unknown)
             return Prediction(zero + np.nan, zero, zero + np.inf)
         kind = columns.get("op")
+        if isinstance(self.observe, GroupedModel):
+            columns = self.observe.coded(columns)
         with jax.enable_x64(True):
             log_predicted, jacobian = log_time_and_slope(
                 self.observe, self.parameters, self.constrained, prepare_columns(columns)
@@ -180,11 +187,16 @@ class Fit(Generic[Model]):
         blind = depends_on_blind(slope, self.covariance)
         deviation = np.sqrt(np.where(blind, np.inf, variance))
         spread = self._spread(kind, level, log_predicted.shape)
-        reach = np.hypot(self.covariance.quantile(level) * deviation, spread)
+        reach = self.covariance.quantile(level) * deviation
         shape = jacobian.shape[:-1]
         with np.errstate(over="ignore"):
             time = np.exp(log_predicted)
-            low, high = time * np.exp(-reach), time * np.exp(reach)
+            if self.problem is None or self.problem.loss.relative:
+                reach = np.hypot(reach, spread)
+                low, high = time * np.exp(-reach), time * np.exp(reach)
+            else:
+                reach = np.hypot(time * reach, spread)
+                low, high = np.maximum(time - reach, 0.0), time + reach
         return Prediction(time.reshape(shape), low.reshape(shape), high.reshape(shape))
 
     def summary(self, level: float = 0.95) -> str:
@@ -284,6 +296,24 @@ def prepare_columns(columns: dict[str, Any]) -> dict[str, jax.Array]:
         else:
             arrays[name] = jnp.asarray(np.asarray(value, np.float64))
     return arrays
+
+
+def ranges_of(
+    point: Point,
+    covariance: Covariance | Covariances,
+    estimate: np.ndarray,
+    failed: np.ndarray,
+    level: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The range of each parameter, of one table or of many; (..., parameters) each."""
+    check_level(level)
+    open_ = covariance.unseen | failed[..., None]
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        reach = covariance.quantile(level) * covariance.deviation
+        one, other = _values(point, -reach), _values(point, reach)
+    low = np.where(open_, 0.0, np.minimum(one, other))
+    high = np.where(open_, np.inf, np.maximum(one, other))
+    return np.minimum(low, estimate), np.maximum(high, estimate)
 
 
 def _values(point: Point, shift: np.ndarray) -> np.ndarray:

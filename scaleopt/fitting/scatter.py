@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from scaleopt.fitting.solve import NORMAL_MAD
+from scaleopt.fitting.loss import NORMAL_MAD
 
 _CHANCE, _CHANCE_OF_RUNS = 0.01, 0.05
 """A level counts where chance alone would scatter it so only this often; of few runs only a large
@@ -71,63 +71,68 @@ class Nests(NamedTuple):
 
 
 class Independence(NamedTuple):
-    """What the scatter of influences ψ says of a kind's rows."""
+    """What the scatter of influences ψ says of a kind's rows, for each table."""
 
-    variance: float
+    variance: np.ndarray
     """Mean square of ψ for one row, as its unit of independence scatters."""
-    units: float
+    units: np.ndarray
     """How many independent units there are."""
-    misfit: float
+    misfit: np.ndarray
     """Variance between cells beyond that within them."""
-    round_shift: float
+    round_shift: np.ndarray
     """Variance of a shift that all rows of a round share."""
-    run_shift: float
+    run_shift: np.ndarray
     """Variance of a shift that all rows of a run share, beyond that of rounds."""
 
 
-def independence(influence: np.ndarray, nests: Nests, share: float) -> Independence:
+def independence(influence: np.ndarray, nests: Nests, share: np.ndarray) -> Independence:
     """Compare each level of nesting with the one inside it.
 
     Args:
-        influence: ψ of each row's standardised residual.
+        influence: (tables, rows), ψ of each row's standardised residual.
         nests: where the rows belong.
-        share: degrees of freedom that the parameters took from these rows.
+        share: (tables,), degrees of freedom that the parameters took from these rows.
     """
-    rows, (cell, round_, run), burst = len(influence), nests, nests.burst
+    rows, (cell, round_, run), burst = influence.shape[-1], nests, nests.burst
     rounds, bursts, cells, runs = (labels.max() + 1 for labels in (round_, burst, cell, run))
-    variance, units = float(np.sum(influence**2)) / max(rows - share, 1.0), float(rows)
-    cell_means = _means(influence, cell)
+    cell_means = group_means(influence, cell)
     around = influence - cell_means
-    round_means, run_means = _means(around, round_), _means(around, run)
-    settled = _means(around - round_means, burst)
-    inner, inner_degrees = _mean_square(settled, bursts - cells - rounds + 1)
+    round_means, run_means = group_means(around, round_), group_means(around, run)
+    settled = group_means(around - round_means, burst)
+    burst_means = group_means(influence, burst)
+    total = np.sum(influence**2, axis=-1)
+    within = _mean_square(influence - burst_means, rows - bursts)
+    inner = _mean_square(settled, bursts - cells - rounds + 1)
+    by_round = _mean_square(round_means - run_means, rounds - runs)
+    by_run = _mean_square(run_means, runs - 1)
+    by_cell = _mean_square(cell_means, cells - share * cells / rows)
 
-    shift = run_shift = 0.0
-    between = inner, inner_degrees
-    outer, degrees = _mean_square(round_means - run_means, rounds - runs)
-    if _beyond_chance(outer, degrees, inner, inner_degrees):
-        shift = (outer - inner) * rounds / rows
-        between = outer, degrees
-    outer, degrees = _mean_square(run_means, runs - 1)
-    if _beyond_chance(outer, degrees, *between, chance=_CHANCE_OF_RUNS):
-        run_shift = (outer - between[0]) * runs / rows
-    within, within_degrees = _mean_square(influence - _means(influence, burst), rows - bursts)
-    if _beyond_chance(inner, inner_degrees, within, within_degrees):
-        squares = float(np.sum(_means(influence, burst) ** 2))
-        variance = max(variance, squares / max(bursts - share * bursts / rows, 1.0))
-        units = float(bursts)
-    misfit = 0.0
-    outer, degrees = _mean_square(cell_means, cells - share * cells / rows)
-    if cells > 1 and _beyond_chance(outer, degrees, inner, inner_degrees):
-        misfit = (outer - inner) * cells / rows
-        variance, units = max(variance, outer), float(cells)
+    variance, units = total / np.maximum(rows - share, 1.0), np.full(total.shape, float(rows))
+    shifted = _beyond_chance(by_round, inner)
+    shift = np.where(shifted, (by_round.value - inner.value) * rounds / rows, 0.0)
+    below = _MeanSquare(*(np.where(shifted, *two) for two in zip(by_round, inner, strict=True)))
+    moved = _beyond_chance(by_run, below, _CHANCE_OF_RUNS)
+    run_shift = np.where(moved, (by_run.value - below.value) * runs / rows, 0.0)
+    clumped = _beyond_chance(inner, within)
+    between = np.sum(burst_means**2, axis=-1) / np.maximum(bursts - share * bursts / rows, 1.0)
+    variance = np.where(clumped, np.maximum(variance, between), variance)
+    units = np.where(clumped, float(bursts), units)
+    missed = _beyond_chance(by_cell, inner) & (cells > 1)
+    misfit = np.where(missed, (by_cell.value - inner.value) * cells / rows, 0.0)
+    variance = np.where(missed, np.maximum(variance, by_cell.value), variance)
+    units = np.where(missed, float(cells), units)
     return Independence(variance, units, misfit, shift, run_shift)
 
 
 def kind_noise(
-    name: str, residual: np.ndarray, influence: np.ndarray, scale: float, nests: Nests, share: float
-) -> tuple[KindNoise, Independence]:
-    """The scatter of one kind in words that a person asks for, and what it says of independence.
+    name: str,
+    residual: np.ndarray,
+    influence: np.ndarray,
+    scale: float,
+    nests: Nests,
+    found: Independence,
+) -> KindNoise:
+    """The scatter of one kind in words that a person asks for.
 
     Args:
         name: the kind.
@@ -135,13 +140,12 @@ def kind_noise(
         influence: ψ of its standardised residuals.
         scale: its robust scale.
         nests: where its rows belong.
-        share: degrees of freedom that the parameters took from this kind.
+        found: what is independent among them.
     """
-    found = independence(influence, nests, share)
     order = np.argsort(nests.cell, kind="stable")
     same_cell = np.diff(nests.cell[order]) == 0
     steps = np.abs(np.diff(residual[order]))[same_cell]
-    noise = KindNoise(
+    return KindNoise(
         name=name,
         rows=len(residual),
         outliers=int(np.sum((influence == 0) & (residual != 0))),
@@ -151,31 +155,37 @@ def kind_noise(
         deviations=np.sort(np.abs(residual)),
         run_shift=scale * float(np.sqrt(found.run_shift)),
     )
-    return noise, found
+
+
+def group_sums(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """The sum over each group of the last axis; groups are numbered from 0 without a gap."""
+    count = np.bincount(group)
+    ordered = values[..., np.argsort(group, kind="stable")]
+    return np.add.reduceat(ordered, np.cumsum(count) - count, axis=-1)
+
+
+def group_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """The mean of each row's group, along the last axis."""
+    return (group_sums(values, group) / np.bincount(group))[..., group]
+
+
+class _MeanSquare(NamedTuple):
+    value: np.ndarray
+    degrees: np.ndarray
 
 
 def _numbered(labels: np.ndarray) -> np.ndarray:
     return np.unique(labels, return_inverse=True)[1]
 
 
-def _means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Each row's group mean."""
-    return (np.bincount(group, values) / np.bincount(group))[group]
+def _mean_square(values: np.ndarray, degrees: np.ndarray | float) -> _MeanSquare:
+    squares = np.sum(values**2, axis=-1)
+    return _MeanSquare(squares / np.maximum(degrees, 1.0), np.broadcast_to(degrees, squares.shape))
 
 
-def _mean_square(values: np.ndarray, degrees: float) -> tuple[float, float]:
-    return float(np.sum(values**2)) / max(degrees, 1.0), float(degrees)
-
-
-def _beyond_chance(
-    outer: float,
-    outer_degrees: float,
-    inner: float,
-    inner_degrees: float,
-    *,
-    chance: float = _CHANCE,
-) -> bool:
+def _beyond_chance(outer: _MeanSquare, inner: _MeanSquare, chance: float = _CHANCE) -> np.ndarray:
     """Whether the outer level scatters more than the inner one explains."""
-    if outer_degrees < 1 or inner_degrees < 1 or inner <= 0:
-        return False
-    return bool(special.fdtrc(outer_degrees, inner_degrees, outer / inner) < chance)
+    can_tell = (outer.degrees >= 1) & (inner.degrees >= 1) & (inner.value > 0)
+    ratio = outer.value / np.where(can_tell, inner.value, 1.0)
+    tail = special.fdtrc(np.maximum(outer.degrees, 1.0), np.maximum(inner.degrees, 1.0), ratio)
+    return can_tell & (tail < chance)

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from scaleopt.fitting.scatter import KindNoise, Nests, kind_noise
-from scaleopt.fitting.solve import Solution
+from scaleopt.fitting.rows import Solution
+from scaleopt.fitting.scatter import Independence, Nests, group_sums, independence
 
 BLIND = 1e-6
 """A direction whose effect on the rows is this small against the largest is not seen at all."""
-_NO_DEGREES = 1e-6
 INVOLVED = 0.05
 """A parameter whose share in a blind direction is smaller than this is not counted as in it."""
+_NO_DEGREES = 1e-6
 
 
 @dataclass(frozen=True)
@@ -52,60 +52,117 @@ class Covariance:
         return float(special.stdtrit(self.degrees, 0.5 + level / 2))
 
 
-def blank(free: int) -> Covariance:
-    """The covariance where the rows tell nothing: every direction is blind."""
-    return Covariance(np.zeros((free, free)), np.eye(free), np.ones(free), 1.0)
+@dataclass(frozen=True)
+class Covariances:
+    """The same for many tables."""
+
+    matrix: np.ndarray
+    """(tables, parameters, parameters)"""
+    directions: np.ndarray
+    """(tables, directions, parameters)"""
+    seen: np.ndarray
+    """(tables, directions): whether any row changes along it."""
+    norm: np.ndarray
+    """(tables, parameters)"""
+    degrees: np.ndarray
+    """(tables,)"""
+
+    def of(self, table: int) -> Covariance:
+        """That of one table."""
+        blind = self.directions[table][~self.seen[table]]
+        return Covariance(self.matrix[table], blind, self.norm[table], float(self.degrees[table]))
+
+    @property
+    def unseen(self) -> np.ndarray:
+        """(tables, parameters): which have a share in a blind direction."""
+        return np.any((np.abs(self.directions) > INVOLVED) & ~self.seen[..., None], axis=-2)
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """(tables, parameters): standard deviations, infinite where one is not told."""
+        own = np.sqrt(np.clip(np.diagonal(self.matrix, axis1=-2, axis2=-1), 0, None))
+        return np.where(self.unseen, np.inf, own)
+
+    def quantile(self, level: float) -> np.ndarray:
+        """(tables, 1): Student's t for a two-sided interval."""
+        return np.asarray(special.stdtrit(self.degrees, 0.5 + level / 2))[:, None]
 
 
 def covariance(
-    found: Solution, log_time: np.ndarray, kinds: dict[str, np.ndarray], nests: Nests
-) -> tuple[Covariance, tuple[KindNoise, ...]]:
-    """The covariance of u at a solution, and the scatter of each kind.
+    found: Solution,
+    kinds: dict[str, np.ndarray],
+    nests: Nests,
+    cluster: np.ndarray | None = None,
+) -> tuple[Covariances, dict[str, Independence]]:
+    """The covariance of each table's u at its solution, and which rows are independent.
+
+    A table whose solution is not finite is blind in every direction.
 
     Args:
-        found: the solution.
-        log_time: (rows,), log of what was measured.
+        found: the solutions.
         kinds: for each kind, which rows are of it.
         nests: which cell and round each row belongs to.
+        cluster: (rows,), whole numbers from 0: rows of one hang together, whatever they look like.
     """
-    jacobian, scale = np.asarray(found.jacobian), np.asarray(found.scale)
-    influence, slope = np.asarray(found.influence), np.asarray(found.slope)
-    residual = log_time - np.asarray(found.log_predicted)
-    rows, free = jacobian.shape
-    row_scale, prior = np.asarray(found.row_scale), np.asarray(found.prior_slope)
-    weighted = jacobian / row_scale[:, None]
-    norm = np.linalg.norm(np.concatenate([weighted, prior]), axis=0)
+    finite = np.all([np.isfinite(each).reshape(len(each), -1).all(-1) for each in found], axis=0)
+    now = Solution(
+        *(np.where(finite.reshape(-1, *[1] * (each.ndim - 1)), each, 1.0) for each in found)
+    )
+    rows, free = now.jacobian.shape[1:]
+    weighted = np.concatenate(
+        [now.jacobian / now.row_scale[..., None], now.prior_slope[..., None] * np.eye(free)], axis=1
+    )
+    norm = np.linalg.norm(weighted, axis=1)
     norm = np.where(norm > 0, norm, 1.0)
-    unit = weighted / norm
-    known = prior / norm
-    _, singular, directions = np.linalg.svd(np.concatenate([unit, known]), full_matrices=False)
-    seen = singular > BLIND * max(singular[0], BLIND)
-    basis = directions[seen]
+    joined = weighted / norm[:, None]
+    unit, known = joined[:, :rows], joined[:, rows:]
+    _, singular, directions = np.linalg.svd(joined, full_matrices=False)
+    seen = singular > BLIND * np.maximum(singular[:, :1], BLIND)
     # How many parameters the rows had to tell: what a prior tells costs them nothing.
-    taken = float(np.sum(np.sum((unit @ basis.T) ** 2, axis=0) / singular[seen] ** 2))
+    share = np.sum((unit @ directions.mT) ** 2, axis=1) / np.where(seen, singular, np.inf) ** 2
+    taken = share.sum(axis=-1)
 
-    noises, bread, meat = [], known.T @ known, known.T @ known
-    degrees, fewest = -taken, np.inf
-    for (name, mask), own in zip(kinds.items(), scale, strict=True):
-        share, inside = taken * mask.sum() / rows, nests.of(mask)
-        noise, found_scatter = kind_noise(
-            name, own * (residual / row_scale)[mask], influence[mask], own, inside, share
-        )
-        noises.append(noise)
-        steepness = float(np.mean(slope[mask]))
-        square = unit[mask].T @ unit[mask]
-        bread += steepness * square
-        meat += found_scatter.variance * square
-        degrees += found_scatter.units
-        shifts = (inside.round, found_scatter.round_shift), (inside.run, found_scatter.run_shift)
-        for shared, shift in shifts:
-            if shift > 0:
-                sums = np.array([np.bincount(shared, column) for column in unit[mask].T]).T
-                meat += shift * sums.T @ sums
-                fewest = min(fewest, len(sums) - 1)
-    if degrees < _NO_DEGREES:
-        return blank(free), tuple(noises)
-    inverse = np.linalg.inv(basis @ bread @ basis.T)
-    moment = basis.T @ inverse @ (basis @ meat @ basis.T) @ inverse @ basis
-    matrix = moment / np.outer(norm, norm)
-    return Covariance(matrix, directions[~seen], norm, min(degrees, fewest)), tuple(noises)
+    bread = meat = known.mT @ known
+    degrees, found_kinds = -taken, {}
+    fewest = np.full(len(taken), np.inf)
+    for name, mask in kinds.items():
+        inside, part, psi = nests.of(mask), unit[:, mask], now.influence[:, mask]
+        here = found_kinds[name] = independence(psi, inside, taken * mask.sum() / rows)
+        square = part.mT @ part
+        bread = bread + now.slope[:, mask].mean(axis=-1)[:, None, None] * square
+        meat = meat + here.variance[:, None, None] * square
+        degrees = degrees + here.units
+        for shared, shift in ((inside.round, here.round_shift), (inside.run, here.run_shift)):
+            if np.any(shift > 0):
+                sums = group_sums(part.mT, shared)
+                meat = meat + shift[:, None, None] * (sums @ sums.mT)
+                last = np.where(shift > 0, sums.shape[-1] - 1, np.inf)
+                fewest = np.minimum(fewest, last)
+    if cluster is not None:
+        clusters = cluster.max() + 1
+        sums = group_sums((now.influence[..., None] * unit).mT, cluster)
+        small = clusters / (clusters - 1) * (rows - 1) / np.maximum(rows - taken, 1.0)
+        meat = known.mT @ known + small[:, None, None] * (sums @ sums.mT)
+        fewest = np.full(len(taken), clusters - 1.0)
+    told = finite & (degrees > _NO_DEGREES)
+    matrix = _sandwich(bread, meat, directions, seen) / norm[:, :, None] / norm[:, None]
+    return (
+        Covariances(
+            np.where(told[:, None, None], matrix, 0.0),
+            np.where(told[:, None, None], directions, np.eye(free)),
+            seen & told[:, None],
+            np.where(told[:, None], norm, 1.0),
+            np.where(told, np.minimum(degrees, fewest), 1.0),
+        ),
+        found_kinds,
+    )
+
+
+def _sandwich(
+    bread: np.ndarray, meat: np.ndarray, directions: np.ndarray, seen: np.ndarray
+) -> np.ndarray:
+    """A⁻¹ B A⁻¹ along the directions that rows see, and 0 along the others."""
+    both = seen[:, :, None] & seen[:, None]
+    inner = np.where(both, directions @ bread @ directions.mT, np.eye(bread.shape[-1]))
+    inverse = np.where(both, np.linalg.inv(inner), 0.0)
+    return directions.mT @ inverse @ (directions @ meat @ directions.mT) @ inverse @ directions

@@ -1,0 +1,162 @@
+"""Fits: a thousand tables at once against statsmodels, one against scipy, a cold command.
+
+Command: pytest tests/benchmarks/test_fits.py --benchmark-enable
+
+What counts is the ratio of the two medians of a group in one run. The law is Amdahl's with 3 %
+noise and 5 % of the rows tripled, 240 rows a table. statsmodels' RLM, whose laws are linear in
+their coefficients, fits the relative residuals T/T_measured − 1 with the same loss; scipy's
+`curve_fit` fits the logs, plainly, which is the least that a fit can cost. Without the option each
+runs once, untimed, on fewer tables, and the answers are compared.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from jax.tree_util import Partial
+from scipy.optimize import curve_fit
+
+import scaleopt as so
+
+TABLES = 1000
+DEVICES = np.tile([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 40)
+SERIAL, WORK, NOISE = 0.5, 12.0, 0.03
+
+many = pytest.mark.benchmark(group="robust fits with intervals of 1,000 tables", min_rounds=3)
+single = pytest.mark.benchmark(group="one warm fit", min_rounds=20)
+cold = pytest.mark.benchmark(group="one cold fit of a file", min_rounds=3)
+
+
+def amdahl(devices, *, serial, work):
+    return serial + work / devices
+
+
+def times(tables):
+    random = np.random.default_rng(0)
+    scatter = np.exp(random.normal(0, NOISE, (tables, DEVICES.size)))
+    slow = np.where(random.random(scatter.shape) < 0.05, 3.0, 1.0)
+    return (SERIAL + WORK / DEVICES) * scatter * slow
+
+
+def table_of(time):
+    return pd.DataFrame({"op": "step", "devices": DEVICES, "time_s": time})
+
+
+def law():
+    return Partial(amdahl, serial=1.0, work=1.0)
+
+
+@pytest.fixture
+def tables(request):
+    """A thousand where they are timed, fewer else."""
+    return TABLES if request.config.getoption("benchmark_enable") else 20
+
+
+def judged(estimate):
+    """Each table's estimate within five of its standard errors, some 0.5 %, of the truth."""
+    np.testing.assert_allclose(estimate, np.broadcast_to([SERIAL, WORK], estimate.shape), rtol=0.04)
+
+
+@many
+def test_at_once(benchmark, tables):
+    measured = times(tables)
+    one = so.fit(law(), table_of(measured[0]))
+
+    def fits():
+        found = so.fit_many(one, measured)
+        return found.estimate, found.ranges(0.95)
+
+    fits()
+    estimate, (low, high) = benchmark(fits)
+    judged(estimate)
+    assert np.mean((low < WORK) & (WORK < high), axis=0)[1] > 0.8
+
+
+@many
+def test_statsmodels_one_by_one(benchmark, tables):
+    api = pytest.importorskip("statsmodels.api", reason="pip install statsmodels to compare")
+    measured = times(tables)
+
+    def fits():
+        found = []
+        for time in measured:
+            design = np.stack([1 / time, 1 / DEVICES / time], axis=1)
+            fit = api.RLM(np.ones(len(time)), design, M=api.robust.norms.TukeyBiweight()).fit()
+            found.append((fit.params, fit.conf_int(0.05)))
+        return np.array([params for params, _ in found])
+
+    judged(benchmark(fits))
+
+
+@single
+def test_warm(benchmark):
+    table = table_of(times(1)[0])
+    so.fit(law(), table)
+    judged(benchmark(lambda: so.fit(law(), table)).estimate)
+
+
+@single
+def test_scipy_plain(benchmark):
+    time = (SERIAL + WORK / DEVICES) * np.exp(np.random.default_rng(0).normal(0, NOISE, 240))
+    table = table_of(time)
+    judged(benchmark(lambda: by_scipy(table)))
+
+
+@single
+def test_scipy_robust(benchmark):
+    table = table_of(times(1)[0])
+    judged(benchmark(lambda: by_scipy(table, method="trf", loss="soft_l1", f_scale=NOISE)))
+
+
+def by_scipy(table, **how):
+    def log_time(devices, serial, work):
+        return np.log(np.exp(serial) + np.exp(work) / devices)
+
+    devices, time = table["devices"].to_numpy(), table["time_s"].to_numpy()
+    return np.exp(curve_fit(log_time, devices, np.log(time), p0=(0.0, 0.0), **how)[0])
+
+
+SCIPY_SCRIPT = """
+import sys
+import numpy as np
+import pandas as pd
+from scipy.optimize import curve_fit
+table = pd.read_csv(sys.argv[1], comment="#")
+step = (table["op"] == "step").to_numpy()
+n, w, m, t = (table[c].to_numpy(float) for c in ("devices", "flops", "size_bytes", "time_s"))
+def log_time(rows, rate, alpha, beta, serial, launch):
+    rate, alpha, beta, serial, launch = np.exp([rate, alpha, beta, serial, launch])
+    reduced = 2 * (n - 1) * alpha + 2 * (n - 1) / n * beta * m
+    return np.log(np.where(step, serial + np.nan_to_num(w) / (n * rate), 0) + launch + reduced)
+start = np.log([1e14, 1e-5, 1e-10, 1e-2, 1e-6])
+found, spread = curve_fit(
+    log_time, np.arange(len(t)), np.log(t), start, method="trf", loss="soft_l1", f_scale=0.03
+)
+print(np.exp(found), np.sqrt(np.diag(spread)))
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    import simulated
+
+    path = tmp_path_factory.mktemp("cold") / "table.csv"
+    context = {"device_kind": "simulated", "devices": 8, "platform": "gpu"}
+    so.write_measurements(path, simulated.table(0, wild=0.05), context)
+    return path
+
+
+@cold
+def test_command(benchmark, file):
+    command = [sys.executable, "-m", "scaleopt", "fit", str(file)]
+    done = benchmark(lambda: subprocess.run(command, capture_output=True, text=True, check=True))
+    assert "alpha" in done.stdout
+
+
+@cold
+def test_scipy_script(benchmark, file):
+    command = [sys.executable, "-c", SCIPY_SCRIPT, str(file)]
+    done = benchmark(lambda: subprocess.run(command, capture_output=True, text=True, check=True))
+    assert "e+14" in done.stdout
