@@ -69,7 +69,7 @@ def _nccl(log: Log, document: dict[str, Any]) -> None:
     block = Block(
         nccl.POWERS,
         op=OPS.get(program or ""),
-        unknown_op=program if program and program not in OPS else None,
+        unknown_op=None if program in OPS else program or "an operation that args do not name",
         devices=len(processes) * per_process or None,
         nodes=len({process["hostname"] for process in processes}) or None,
     )

@@ -17,6 +17,9 @@ from scaleopt.data.readers.printed import Printed, all_printed, overlap, whole
 from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import MB, MiB, us
 
+_BANNER = re.compile(r"Intel\(?R?\)? MPI Benchmarks? +\S")
+_COLUMNS = re.compile(r"\s*#bytes\s+(?:#|t\[)")
+_DTYPE = re.compile(r"#?\s*(?:MPI_Datatype for reductions|dtype|datatype)\s*:\s*(\w+)")
 _BENCHMARK = re.compile(r"#\s*Benchmarking:?\s+(?:Multi-)?(\S.*?)\s*$")
 _PROCESSES = re.compile(r"#\s*#processes\s*[=:]\s+(\d{1,9})\s*(?:;.*)?")
 _HEADER = re.compile(r"\s*#bytes\s+")
@@ -64,27 +67,27 @@ class Reader:
     def starts(text: str) -> bool:
         """Whether a line can only be of this format."""
         return bool(
-            re.search(r"Intel\(?R?\)? MPI Benchmarks?", text)
-            or re.match(r"\s*#bytes\s+(?:#|t\[)", text)
+            ("MPI Benchmark" in text and _BANNER.search(text))
+            or _COLUMNS.match(text)
             or _BENCHMARK.match(text)
         )
 
     def read(self, line: Line) -> None:
         """Take one line."""
         text = line.text
-        if benchmark := _BENCHMARK.match(text):
+        if self.block is not None and text.lstrip()[:1].isdigit():
+            self._row(line)
+        elif benchmark := _BENCHMARK.match(text):
             self.op, self.processes, self.block = benchmark[1], None, None
         elif processes := _PROCESSES.fullmatch(text):
             self.processes = int(processes[1])
             self.block = None
-        elif re.search(r"MPI Benchmarks? +\S+.*part", text):
+        elif "MPI Benchmark" in text and _BANNER.search(text):
             self.log.facts["benchmark"] = text.strip("# ").strip()
             self.step = 2.0
         elif "lengths were user defined" in text:
             self.step = None
-        elif dtype := re.match(
-            r"#?\s*(?:MPI_Datatype for reductions|dtype|datatype)\s*:\s*(\w+)", text
-        ):
+        elif "type" in text and (dtype := _DTYPE.match(text)):
             self.dtype = dtype_of(dtype[1])
             if self.dtype not in ITEM_BYTES:
                 self.log.skip(line, f"{dtype[1]} is not a data type that is known")
@@ -95,8 +98,6 @@ class Reader:
             if _TABLE_ROW.fullmatch(text):
                 self.log.skip(line, "a row of numbers below no header that is known")
                 self.op, self.processes = "", None  # they were of its table
-        elif text.lstrip()[:1].isdigit():
-            self._row(line)
         elif _FINISHED.match(text):
             self.block = None
         elif any(letter.isdigit() for letter in text):

@@ -65,7 +65,9 @@ class Reader:
     def read(self, line: Line) -> None:
         """Take one line."""
         text = line.text
-        if title := _TITLE.match(text):
+        if self.block is not None and self.columns and text.lstrip()[:1].isdigit():
+            self._row(line)
+        elif title := _TITLE.match(text):
             self._title(title[1])
             version = _VERSION.fullmatch(title[2])
             number = (int(version[1] or 0), int(version[2] or 0)) if version else (0, 0)
@@ -86,8 +88,6 @@ class Reader:
             return
         elif not self.columns and text.strip() and not _COMMENT.match(text):
             self.log.skip(line, "neither a header nor a message that is known")
-        elif text[:1].isdigit() or text.lstrip()[:1].isdigit():
-            self._row(line)
         elif re.match(r"\s*\{\"|START OF", text):
             self.block = None
         elif any(letter.isdigit() for letter in text) and (

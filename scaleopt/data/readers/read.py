@@ -50,7 +50,6 @@ _EARLY = 2000
 """Lines above the first that tells the format, the last of which its reader sees as well."""
 _LAUNCHER = re.compile(r"\b(?:mpirun|mpiexec|srun|aprun|jsrun|orterun|prun)\b")
 _RANKS = re.compile(r"\s(?:-np|-n|--np|--ntasks)[= ](\d{1,9})\b")
-_MARKS = tuple(mark for kind in _TEXT for mark in kind.marks)
 _LAUNCHERS = ("mpirun", "mpiexec", "srun", "aprun", "jsrun", "orterun", "prun", "taskmap")
 _TASKMAP = re.compile(r'"taskmap":\s*\{"version":\s*1,\s*"map":\s*\[\[0,(\d{1,9}),(\d{1,9}),1\]\]')
 
@@ -169,12 +168,14 @@ def _read_lines(log: Log, path: Path, given: Given) -> list[Any]:
     early: deque[Line] = deque(maxlen=_EARLY)
     for first, block in blocks(path):
         text = "\n".join(block)
-        marked = any(mark in text for mark in _MARKS)
+        kinds = [kind for kind in _TEXT if any(mark in text for mark in kind.marks)]
         launched = any(word in text for word in _LAUNCHERS)
         for line in map(Line._make, enumerate(map(clean, block), first)):
             if launched:
                 _launch(log, line.text)
-            kind = _kind(line.text, current is None) if marked or current is None else None
+            kind = next((kind for kind in kinds if kind.starts(line.text)), None)
+            if kind is None and current is None and nccl.Reader.bare(line.text):
+                kind = nccl.Reader
             if kind is not None and not isinstance(current, kind):
                 current = readers[kind] = readers.get(kind) or kind(log)
                 for before in early:  # a command or a list of devices may stand above
@@ -189,14 +190,6 @@ def _read_lines(log: Log, path: Path, given: Given) -> list[Any]:
     for reader in readers.values():
         reader.finish()
     return list(readers.values())
-
-
-def _kind(text: str, bare: bool) -> Any:
-    """The reader that a line can only be of, if there is one."""
-    for kind in _TEXT:
-        if any(mark in text for mark in kind.marks) and kind.starts(text):
-            return kind
-    return nccl.Reader if bare and nccl.Reader.bare(text) else None
 
 
 def _launch(log: Log, text: str) -> None:
