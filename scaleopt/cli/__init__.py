@@ -1,7 +1,8 @@
 """The command line: `scaleopt run`, or its parts `probe` and `fit`; one file a command.
 
 Exit codes: 0 well; 2 wrong usage; 3 an input or a machine that does not allow what was asked;
-4 a fit that failed; 130 stopped by Ctrl-C. Nothing heavy is imported before a command needs it.
+4 a fit that failed; 5 a plan whose limits nothing keeps; 130 stopped by Ctrl-C. Nothing heavy is
+imported before a command needs it.
 """
 
 from typing import Annotated
@@ -14,6 +15,7 @@ from scaleopt.cli.export import export
 from scaleopt.cli.fit import fit
 from scaleopt.cli.imports import import_logs
 from scaleopt.cli.next import next_
+from scaleopt.cli.plan import plan
 from scaleopt.cli.run import run
 
 app = typer.Typer(
@@ -28,6 +30,7 @@ app.command("probe")(probe)
 app.command("import")(import_logs)
 app.command("fit")(fit)
 app.command("next")(next_)
+app.command("plan")(plan)
 app.command("export")(export)
 
 

@@ -150,7 +150,10 @@ class Transformer(eqx.Module):
         self.hidden, self.layers, self.heads = hidden, layers, heads
         self.seq_len, self.vocab = seq_len, vocab
         self.kv_heads = heads if kv_heads is None else kv_heads
-        self.head_size = hidden / heads if head_size is None else head_size
+        if head_size is None:
+            # No heads at all are for the check below, which has a sentence for it.
+            head_size = hidden if isinstance(heads, int) and heads == 0 else hidden / heads
+        self.head_size = head_size
         self.feed_forward = 4 * hidden if feed_forward is None else feed_forward
         self.experts, self.active_experts, self.positions = experts, active_experts, positions
         self.attended, self.predicted = attended, predicted

@@ -12,7 +12,7 @@ from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.searched import Searched, Value, least
 
 LIMITS = ("budget", "deadline", "min_mfu", "min_efficiency")
-_NOTICED = 1e-9
+_NOTICED = 5e-4
 """Share by which the objective must improve before a limit is said to bind."""
 
 
@@ -63,7 +63,11 @@ def binding(sides: Sequence[Searched], best: Configuration) -> tuple[Binding, ..
             for side in sides
         ]
         value = least(values)[0]
-        if value < reached * (1 - _NOTICED):
+        if sides[0].goal.objective == "devices":
+            better = int(value) < best.devices
+        else:
+            better = value < reached * (1 - _NOTICED)
+        if better:
             found.append(Binding(limit, value))
     return tuple(sorted(found, key=lambda bound: bound.value))
 

@@ -1,0 +1,161 @@
+"""A plan written down in TOML: the model, the run, what can be rented.
+
+    [model]                        # sizes of a Transformer, or config = "config.json"
+    [run]                          # global_batch, tokens, objective, limits
+    [search]                       # optional: recompute, zero, max_micro_batch, reserve …
+    [[offer]]                      # devices, memory, price, and a machine or a table to fit one to
+
+Quantities are numbers in SI or text with a unit ("80 GB", "312 TFLOP/s", "720 h"); prices are USD a
+device and hour. Files are found beside the TOML file.
+"""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scaleopt.models.machine import Machine
+from scaleopt.models.memory import Precision
+from scaleopt.models.transformer import Transformer
+from scaleopt.planning.model_config import read_model
+from scaleopt.planning.offer import Offer
+from scaleopt.planning.plan import Plan, plan
+from scaleopt.planning.search import Tiles
+from scaleopt.units import hour, parse
+
+if TYPE_CHECKING:
+    from scaleopt.fitting.result import Fit
+
+_RUN = {
+    "global_batch": "",
+    "tokens": "",
+    "steps": "",
+    "critical_batch": "",
+    "objective": "",
+    "budget": "",
+    "deadline": "s",
+    "min_mfu": "",
+    "min_efficiency": "",
+}
+"""What `[run]` may say, with the unit of a quantity."""
+_SEARCH = ("recompute", "sequence_parallel", "zero", "max_micro_batch", "reserve", "draws", "level")
+_OFFER = {"memory": "B", "power": "", "peak_rate": "FLOP/s", "devices": "", "name": "", "price": ""}
+_MACHINE = {
+    "rate": "FLOP/s",
+    "bandwidth": "B/s",
+    "alpha": "s",
+    "network_alpha": "s",
+    "kernel": "s",
+    "host": "s",
+    "micro_batch_overhead": "s",
+    "step_overhead": "s",
+}
+"""Constants of a machine that are written with a unit; links as bandwidths, the rest as numbers."""
+_LINKS = {"link": "beta", "network": "network_beta"}
+
+
+def plan_from_file(path: str | Path, *, watch: Callable[[Tiles], Tiles] = iter) -> Plan:
+    """The plan that a TOML file asks for.
+
+    Args:
+        path: the file.
+        watch: what the tiles of the search pass on their way, such as a progress bar.
+
+    Raises:
+        ValueError: what the file says wrong, with its place there.
+    """
+    path = Path(path)
+    try:
+        wishes = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is no TOML: {error}") from None
+    _known(wishes, ("model", "run", "search", "precision", "offer"), path.name)
+    for name in ("model", "run", "offer"):
+        if name not in wishes:
+            head = "[[offer]]" if name == "offer" else f"[{name}]"
+            raise ValueError(f"{path.name} has no {head}; see examples/ for what it holds")
+    offers = wishes["offer"] if isinstance(wishes["offer"], list) else [wishes["offer"]]
+    run = _quantities(wishes["run"], _RUN, "[run]")
+    if "global_batch" not in run:
+        raise ValueError("[run] has no global_batch; give the sequences of a step, or several")
+    search = wishes.get("search", {})
+    _known(search, _SEARCH, "[search]")
+    return plan(
+        _model(wishes["model"], path.parent),
+        [_offer(offer, path.parent, place) for place, offer in enumerate(offers, 1)],
+        precision=_made(Precision, wishes.get("precision", {}), "[precision]"),
+        watch=watch,
+        **run,
+        **search,
+    )
+
+
+def _model(written: dict[str, Any], folder: Path) -> Transformer:
+    """From sizes, or from a `config.json` with what is to differ from it."""
+    written = dict(written)
+    config = written.pop("config", None)
+    if config is not None:
+        return read_model(folder / config, **written)
+    return _made(Transformer, written, "[model]")
+
+
+def _offer(written: dict[str, Any], folder: Path, place: int) -> Offer:
+    where = f"[[offer]] {place}"
+    written = dict(written)
+    machine, table = written.pop("machine", None), written.pop("table", None)
+    if (machine is None) == (table is None):
+        raise ValueError(f"{where} needs either a machine or a table of measurements to fit one to")
+    given = _quantities(written, _OFFER, where)
+    if "price" in given:
+        given["price"] /= hour
+    for name in ("devices", "memory"):
+        if name not in given:
+            raise ValueError(f"{where} has no {name}")
+    if machine is None:
+        return Offer(_fitted(folder / table), **given)
+    return Offer(_machine(machine, f"{where} machine"), **given)
+
+
+def _fitted(path: Path) -> "Fit[Any]":
+    from scaleopt.data.measurements import read_measurements
+    from scaleopt.fitting.calibrate import calibrate
+
+    return calibrate(read_measurements(path).table)
+
+
+def _machine(written: dict[str, Any], where: str) -> Machine:
+    numbers = {name: value for name, value in written.items() if name not in _LINKS}
+    for link, name in _LINKS.items():
+        if link in written:
+            numbers[name] = 1 / _quantity(written[link], "B/s", f"{where}: {link}")
+    units = _MACHINE | dict.fromkeys(set(numbers) - set(_MACHINE), "")
+    return _made(Machine, _quantities(numbers, units, where), where)
+
+
+def _made(kind: Callable[..., Any], sizes: dict[str, Any], where: str) -> Any:
+    """An object of the package from a table of the file; what does not fit, said with its place."""
+    try:
+        return kind(**sizes)
+    except TypeError as error:
+        raise ValueError(f"{where}: {str(error).split('__init__() ')[-1]}") from None
+
+
+def _quantities(written: dict[str, Any], units: dict[str, str], where: str) -> dict[str, Any]:
+    _known(written, tuple(units), where)
+    return {
+        name: _quantity(value, units[name], f"{where}: {name}") if units[name] else value
+        for name, value in written.items()
+    }
+
+
+def _quantity(value: Any, unit: str, where: str) -> float:
+    try:
+        return parse(value, unit) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _known(table: dict[str, Any], names: tuple[str, ...], where: str) -> None:
+    unknown = [name for name in table if name not in names]
+    if unknown:
+        raise ValueError(f"{where} does not know {unknown[0]!r}; it takes {', '.join(names)}")
