@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from network.found import GLOO, fitted, found, worst_miss
@@ -21,6 +22,7 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=2e-3, help="one way [s]")
     parser.add_argument("--rate", type=float, default=25e6, help="of each port [B/s]")
     parser.add_argument("--seconds", type=float, default=4.0, help="of measuring")
+    parser.add_argument("--runs", type=int, default=1, help="starts of the ranks")
     parser.add_argument("op", nargs="+", choices=GLOO)
     given = parser.parse_args()
     reason = missing()
@@ -28,7 +30,7 @@ def main() -> None:
         parser.exit(3, f"{reason}\n")
     wire = Wire(given.delay, given.rate)
     with tempfile.TemporaryDirectory() as folder:
-        effort = effort_for(given.ranks, wire, given.seconds)
+        effort = replace(effort_for(given.ranks, wire, given.seconds), runs=given.runs)
         table = measured(given.ranks, wire, given.op, effort, Path(folder) / "table.csv")
     for op in given.op:
         pipelined = op == "all_reduce" and given.ranks > 2 and given.delay > 0

@@ -33,7 +33,8 @@ class Algorithm:
 GLOO = {
     "all_reduce": Algorithm(lambda p: 4 * (p - 1), lambda p: 2 * (p - 1) / p),
     "all_gather": Algorithm(lambda p: 2 * (p - 1), lambda p: (p - 1) / p),
-    "reduce_scatter": Algorithm(lambda p: 2 * (p - 1), lambda p: (p - 1) / p),
+    # By halving, so it takes log₂ p steps.
+    "reduce_scatter": Algorithm(lambda p: 2 * (p - 1).bit_length(), lambda p: (p - 1) / p),
     "all_to_all": Algorithm(lambda p: 2, lambda p: (p - 1) / p),
     "permute": Algorithm(lambda p: 2, lambda p: 1 / p),
 }

@@ -36,7 +36,7 @@ def effort_for(count: int, wire: Wire, seconds: float) -> Effort:
 def measured(
     count: int, wire: Wire, ops: Sequence[str], effort: Effort, path: Path, *, patience: float = 60
 ) -> pd.DataFrame:
-    """Measure collectives over a network that is brought up for it.
+    """Measure collectives over a network that is brought up for it, by as many runs as is said.
 
     Args:
         count: how many ranks.
@@ -50,24 +50,28 @@ def measured(
         NetworkError: the network does not come up.
         RankError: a rank died, failed or hangs.
     """
-    meeting = {
-        "coordinator_address": f"{Network.address(0)}:{_PORT}",
-        "num_processes": count,
-        "initialization_timeout": int(patience),
-    }
     table = Table(path)
+    share = dataclasses.asdict(effort) | {"seconds": effort.seconds / effort.runs}
+    names = [f"rank {rank} of {count}" for rank in range(count)]
     try:
         with network(count, wire) as net:
-            orders = [
-                Order(dataclasses.asdict(effort), meeting | {"process_id": rank}, only=tuple(ops))
-                for rank in range(count)
-            ]
-            commands = [
-                lambda pipe, rank=rank: net.inside(rank, orders[rank].command(pipe))
-                for rank in range(count)
-            ]
-            names = [f"rank {rank} of {count}" for rank in range(count)]
-            watch(commands, table.hear, patience, names=names)
+            for run in range(effort.runs):
+                table.begin(run, run, effort.runs)
+                meeting = {
+                    "coordinator_address": f"{Network.address(0)}:{_PORT + run}",
+                    "num_processes": count,
+                    "initialization_timeout": int(patience),
+                }
+                same = share | {"side": table.side}
+                orders = [
+                    Order(same, meeting | {"process_id": rank}, only=tuple(ops), seed=run)
+                    for rank in range(count)
+                ]
+                commands = [
+                    lambda pipe, rank=rank, order=order: net.inside(rank, order.command(pipe))
+                    for rank, order in enumerate(orders)
+                ]
+                watch(commands, table.hear, patience, names=names)
     finally:
         table.close()
     return so.read_measurements(path).table
