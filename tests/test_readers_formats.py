@@ -91,7 +91,9 @@ def test_a_message_inside_a_row_is_reported(tmp_path):
 def test_what_the_log_does_not_say_is_asked_for(tmp_path):
     path = tmp_path / "x.log"
     path.write_text(OSU)
-    with pytest.raises(MeasurementError, match=r"how many devices.*devices=… \(--devices\)"):
+    with pytest.raises(
+        MeasurementError, match=r"how many devices.*devices=… \(scaleopt import --devices\)"
+    ):
         so.read_log(path)
     path.write_text("mpirun -np 16 ./osu_allgather\n" + OSU)
     table, context = so.read_log(path)

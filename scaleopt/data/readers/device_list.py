@@ -17,6 +17,8 @@ class DeviceList:
 
     def __init__(self) -> None:
         self.kind = ""
+        self.damaged = False
+        """Whether a line of it could not be read."""
         self._places: dict[int, tuple[str, str]] = {}
 
     def add(self, text: str) -> bool:
@@ -36,7 +38,8 @@ class DeviceList:
     @property
     def devices(self) -> int | None:
         """N, where every rank is in the list."""
-        return self.least if self._places and len(self._places) == self.least else None
+        whole = self._places and len(self._places) == self.least and not self.damaged
+        return self.least if whole else None
 
     @property
     def nodes(self) -> int | None:

@@ -117,9 +117,9 @@ class Reader:
         if "repetitions" not in names or ("least" in names) != ("most" in names):
             self.log.skip(line, "a header without #repetitions, t_min or t_max")
             return
-        if "count" in names and not self.dtype:
-            self.log.skip(line, "no datatype above, which this benchmark prints")
         known = _OPS.get(op)
+        if not self.dtype and ("count" in names or (self.step and known in _REDUCTIONS)):
+            self.log.skip(line, "no data type above, which this benchmark prints")
         send = known == "send"
         if "count" in names:
             self.log.facts.setdefault("benchmark", "oneCCL benchmark")

@@ -43,6 +43,8 @@ _VERSION = re.compile(r"(?:NCCL|RCCL) version\s*:?\s*(\S+)|((?:nccl|rccl)-tests:
 _FRAMES = ("```", "~~~", "---", "===", "...", "…", "|", "rccl-tests", "Using devices")
 _MESSAGES = ("CCL INFO", "CCL WARN", "CCL TRACE", "CCL version", "WARN", "_perf")
 _INSIDE = re.compile(r"\d\s+\d+\s+(?:float\w*|half|double|u?int\d+|bfloat16|fp8\w*|char)\s")
+_IN_LIST = re.compile(r"\s*#(?!.*place)\s*[^\s.…]")
+"""A comment that is none of those between the list of devices and the header."""
 _LEFT = 1000
 """Lines of another kind after which a table that has no end is over."""
 
@@ -112,6 +114,14 @@ class Reader:
     def _unknown(self, line: Line) -> None:
         """A line that is neither a row nor says anything: reported where it may have been a row."""
         text = line.text
+        if self.listing and _IN_LIST.match(text):
+            self.log.skip(line, "neither a device nor what stands above a header")
+            self.listed.damaged = True
+            return
+        if text.startswith("==") and self.block is not None:
+            self.log.skip(line, "a separator that does not say what follows")
+            self.block, self.told_nodes, self.listed = None, None, DeviceList()
+            return
         row_like = is_like_a_row(text)
         if not row_like and self.block is None:
             return
@@ -162,6 +172,8 @@ class Reader:
         self.short = False
         """Whether the table shows neither count nor type."""
         self.listed = DeviceList()
+        self.listing = False
+        """Whether what comes next is the list of devices."""
         self.per_process: int | None = None
         self.told_nodes: int | None = None
         if not hasattr(self, "op"):
@@ -174,12 +186,14 @@ class Reader:
             self.block = None
 
     def _devices_follow(self, text: str) -> None:
+        self.listing = True
         self.listed = DeviceList()
         if across := re.search(r"across (\d{1,9}) nodes", text):
             self.told_nodes = int(across[1])
 
     def _header(self, line: Line) -> None:
         names = names_of(line.text)
+        self.listing = False
         self.columns = tuple(names)
         if not is_whole_header(names):
             self.log.skip(line, "a header of other columns than size count type time algbw busbw …")

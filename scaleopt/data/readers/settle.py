@@ -4,7 +4,7 @@ What the log says comes first, what the caller says overrides it. The number of 
 does not say follows from busbw/algbw where exactly one fits every row, and then a note says so.
 """
 
-import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -27,6 +27,10 @@ BUS = {
 _ROOTED = ("broadcast", "reduce")
 _SHARED = ("all_gather", "reduce_scatter", "all_to_all")
 """Operations whose element count may be that of one device's share."""
+_SAY_DEVICES = "say how many with devices=… (scaleopt import --devices)"
+_SAY_OP = "say which operation with op=… (scaleopt import --op)"
+_ROUND = 1e-9
+"""What reckoning in floats may add to a bound."""
 MOST_DEVICES = 65536
 
 
@@ -128,12 +132,20 @@ def _run(log: Log, block: Block, given: Given) -> tuple[str, int]:
         else:
             raise UnsaidError(
                 f"{where} does not say which operation it is of; its rows fit "
-                f"{', '.join(likely) or 'none that is known'}: say which with op=… (--op)"
+                f"{', '.join(likely) or 'none that is known'}: {_SAY_OP}"
             )
         log.note(f"operation {op}: from {why}, as the log does not say")
-    if told:
-        return op, told
     low, high = fits[op]
+    if given.devices:
+        return op, given.devices
+    if told and low <= told <= high:
+        return op, told
+    if told:
+        fitting = f"those of {low}" if low == high else "none" if low > high else f"{low} to {high}"
+        raise UnsaidError(
+            f"{where} is of {told} devices as the log says, and its bandwidths are not ({fitting} "
+            f"of {op} would be): {_SAY_DEVICES}"
+        )
     low = max(low, block.least_devices)
     if low == high:
         log.note(f"devices {low}: from busbw/algbw, as the log does not say")
@@ -145,12 +157,12 @@ def _run(log: Log, block: Block, given: Given) -> tuple[str, int]:
     if low > high:
         raise UnsaidError(
             f"{where}: no number of devices fits the printed bandwidths of {op}; "
-            "say how many with devices=… (--devices), and which operation with op=… (--op)"
+            f"{_SAY_DEVICES}, or {_SAY_OP}"
         )
     span = f"{low} to {high}" if high < MOST_DEVICES else f"{low} or more"
     raise UnsaidError(
         f"{where} does not say how many devices took part (as far as it tells: {span}); "
-        "say it with devices=… (--devices)"
+        f"{_SAY_DEVICES}"
     )
 
 
@@ -195,16 +207,14 @@ def _devices_that_fit(block: Block, op: str) -> tuple[int, int]:
 
 def _solve(op: str, power: int, low: float, high: float) -> tuple[int, int]:
     """The whole numbers N whose busbw per size and second lies between the bounds; else (2, 1)."""
-    scale = 2 if op == "all_reduce" else 1
-    if BUS[op](7) * 7**power == 1:
-        return (1, MOST_DEVICES) if low <= 1 <= high else (2, 1)
-    # scale (N − 1)/N = f gives N = scale/(scale − f), rising in f.
-    if low >= scale:
-        return 2, 1
-    first, last = scale / (scale - low), scale / (scale - high) if high < scale else math.inf
-    slack = 1e-9 * first
-    top = MOST_DEVICES if last > MOST_DEVICES else math.floor(last + slack)
-    return max(math.ceil(first - slack), 1), top
+
+    def factor(n: int) -> float:
+        return BUS[op](n) * float(n) ** power
+
+    numbers = range(1, MOST_DEVICES + 1)
+    first = bisect_left(numbers, low * (1 - _ROUND), key=factor)
+    last = bisect_right(numbers, high * (1 + _ROUND), key=factor)
+    return (first + 1, last) if first < last else (2, 1)
 
 
 def _contradiction(row: Row, op: str, full: float, devices: int) -> str | None:
