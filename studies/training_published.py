@@ -6,12 +6,12 @@ Each machine of each table is fitted by `so.calibrate` to few of its runs and pr
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import training_runs as runs
-from frame import BLUE, GREY, ORANGE, panels, present
+from frame import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, present
 from matplotlib.figure import Figure
 
 import scaleopt as so
@@ -44,9 +44,11 @@ TABLES = (
 )
 
 
-def split(rows: pd.DataFrame, few: int, *, smaller: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+def split(
+    rows: pd.DataFrame, few: int, *, smaller: bool, seed: int = SEED
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The runs that are fitted, and the others."""
-    drawn = rows.iloc[np.random.default_rng(SEED).permutation(len(rows))]
+    drawn = rows.assign(op="train_step").iloc[np.random.default_rng(seed).permutation(len(rows))]
     order = drawn.sort_values("devices", kind="stable") if smaller else drawn
     return order.iloc[:few], order.iloc[few:]
 
@@ -55,16 +57,46 @@ def predicted() -> pd.DataFrame:
     """Every run that was not fitted, measured and predicted."""
     found = []
     for table in TABLES:
-        for machine, rows in table.read().assign(op="train_step").groupby("machine"):
+        for machine, rows in table.read().groupby("machine"):
             few, others = split(rows, table.few, smaller=table.smaller)
             if not others.empty:
                 found.append(_told(table.name, str(machine), few, others))
-    small, large = (
-        read().assign(op="train_step") for read in (runs.vtrain_node, runs.vtrain_large)
-    )
-    few, others = split(large, 20, smaller=False)
-    both = pd.concat([split(small, 50, smaller=False)[0], few], ignore_index=True)
-    return pd.concat([*found, _told("vTrain, large", "A100", both, others)], ignore_index=True)
+    few, others = vtrain(SEED)
+    return pd.concat([*found, _told("vTrain, large", "A100", few, others)], ignore_index=True)
+
+
+def vtrain(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Fifty runs inside a node and twenty large ones to fit, and the other large ones."""
+    few, _ = split(runs.vtrain_node(), 50, smaller=False, seed=seed)
+    large, others = split(runs.vtrain_large(), 20, smaller=False, seed=seed)
+    return pd.concat([few, large], ignore_index=True), others
+
+
+def draws(seeds: int = 6) -> pd.DataFrame:
+    """What vTrain's runs tell of each other, by draw, and what the plans chosen lose.
+
+    Errors are those of runs that were not fitted; a plan is chosen among all that were measured.
+    """
+    found = []
+    for seed in range(seeds):
+        few, others = split(runs.vtrain_node(), 50, smaller=False, seed=seed)
+        node = _told("", "", few, others)
+        few, others = vtrain(seed)
+        large, every = _told("", "", few, others), runs.vtrain_large()
+        loss = chosen(every, so.calibrate(few).predict(every).time)["loss"]
+        shown = {"node": node, "large": large}
+        found.append(
+            {
+                **{f"{name}, mean %": 100 * rows["error"].mean() for name, rows in shown.items()},
+                **{
+                    f"{name}, median %": 100 * rows["error"].median()
+                    for name, rows in shown.items()
+                },
+                **{f"{name}, within": 100 * rows["within"].mean() for name, rows in shown.items()},
+                "plans lose %": 100 * loss.mean(),
+            }
+        )
+    return pd.DataFrame(found)
 
 
 def _told(table: str, machine: str, few: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
@@ -100,12 +132,52 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
+def chosen(rows: pd.DataFrame, time: np.ndarray) -> pd.DataFrame:
+    """What choosing the plan predicted to be the fastest loses, of those measured.
+
+    Args:
+        rows: runs; those of one model, batch and number of devices are plans for one job.
+        time: (rows,), predicted [s].
+
+    Returns:
+        By job, its plans and the relative loss of the one chosen.
+    """
+    jobs = ["hidden", "layers", "global_batch", "devices"]
+    found = []
+    for job, group in rows.reset_index(drop=True).assign(predicted_s=time).groupby(jobs):
+        if len(group) > 1:
+            measured = group["time_s"].to_numpy()
+            taken = measured[int(np.argmin(group["predicted_s"]))]
+            found.append((*job, len(group), taken / measured.min() - 1))
+    return pd.DataFrame(found, columns=[*jobs, "plans", "loss"])
+
+
 def draw(rows: pd.DataFrame) -> Figure:
-    """Measured against predicted, and the errors."""
-    figure, axes = panels(2, width=11.0, height=5.0)
+    """Predicted over measured, against measured, and each table's errors."""
+    figure, (left, right) = panels(2, width=12.0, height=5.4)
+    names = list(rows["table"].unique())
+    colours, marks = (BLUE, ORANGE, PURPLE, GREEN, GREY), ("o", "s", "^")
+    for place, name in enumerate(names):
+        own = rows[rows["table"] == name]
+        look: dict[str, Any] = {"color": colours[place % 5], "marker": marks[place // 5]}
+        left.scatter(
+            own["measured_s"], own["predicted_s"] / own["measured_s"], s=9, alpha=0.6, **look
+        )
+        right.scatter(100 * own["error"], np.full(len(own), place), s=9, alpha=0.3, **look)
+    middle = [100 * rows.loc[rows["table"] == name, "error"].median() for name in names]
+    right.scatter(middle, range(len(names)), marker="|", s=220, color="black", label="median")
+    left.axhline(1, color=GREY, lw=0.8)
+    left.set(xscale="log", yscale="log", xlabel="measured [s]", ylabel="predicted / measured")
+    left.set_yticks([0.5, 0.7, 1, 1.4, 2], labels=["0.5", "0.7", "1", "1.4", "2"])
+    left.minorticks_off()
+    right.set(xscale="log", xlim=(0.05, 150), xlabel="error of a run that was not fitted [%]")
+    right.set_yticks(range(len(names)), labels=names)
+    right.invert_yaxis()
+    right.legend(frameon=False, loc="lower left")
     return figure
 
 
 if __name__ == "__main__":
-    found = predicted()
-    present(__doc__, "training_published", errors(found), lambda: draw(found))
+    unfitted = predicted()
+    print(draws().to_string(float_format="{:.3g}".format), end="\n\n")
+    present(__doc__, "training_published", errors(unfitted), lambda: draw(unfitted))

@@ -50,13 +50,13 @@ def shaped(rows: pd.DataFrame, model: pd.Series) -> pd.DataFrame:
 
 
 def vtrain_node() -> pd.DataFrame:
-    """vTrain's runs inside a node."""
+    """Runs inside a node, of vTrain."""
     rows = read("shard_vtrain_singlenode_a100_1-8gpus.half.csv")
     return _vtrain(rows.assign(nodes=1))
 
 
 def vtrain_large() -> pd.DataFrame:
-    """vTrain's runs on 64 to 512 devices."""
+    """Runs on 64 to 512 devices, of vTrain."""
     return _vtrain(read("shard_vtrain_multinode_a100_64-512gpus.half.csv"))
 
 
@@ -123,15 +123,11 @@ def megatron_core() -> pd.DataFrame:
     rows = read("shard_mcore_h100_weak_48-6144gpus.csv")
     rows = rows.rename(columns={"batch": "global_batch"})
     rows = rows.assign(seq_len=4096, vocab=131072, fused_attention=1, sequence_parallel=1)
-    work = [
-        float(so.Transformer(**{name: int(row[name]) for name in _SHAPE}).training_flops())
-        for _, row in rows.iterrows()
-    ]
+    hidden, heads, layers = (rows[name].to_numpy() for name in ("hidden", "heads", "layers"))
+    model = so.Transformer(hidden=hidden, heads=heads, layers=layers, seq_len=4096, vocab=131072)
+    work = np.asarray(model.training_flops())
     time = rows["global_batch"] * work / (rows["agg_pflops"] * 1e15)
     return rows.assign(time_s=time, recompute="selective", machine="H100")
-
-
-_SHAPE = ("hidden", "heads", "layers", "seq_len", "vocab")
 
 
 def megascale() -> pd.DataFrame:
