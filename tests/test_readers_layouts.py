@@ -169,6 +169,10 @@ LAYOUTS = {
     "OSU without marks": (NO_MARKS, {"devices": 4}, [
         ("broadcast", 4, 1, 7.61e-6), ("broadcast", 4, 2, 6.63e-6),
     ]),
+    "OSU, sizes picked out": (
+        "".join(OSU.splitlines(keepends=True)[place] for place in (0, 1, 2, 3, 7)),
+        {"devices": 8}, [("all_gather", 8, 8, 10.1e-6), ("all_gather", 8, 128, 11.2e-6)],
+    ),
     "OSU between two": (POINT_TO_POINT, {}, [
         ("send", 2, 0, 1.2e-6), ("send", 2, 1, 1.3e-6), ("send", 2, 2, 1.4e-6),
     ]),

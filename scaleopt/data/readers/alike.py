@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from scaleopt.data.readers.printed import Printed
 from scaleopt.data.readers.record import KEPT, Block, Log, Row
 
-_MOST = 0.6
-"""The share of rows that must agree before the others are odd."""
+_MOST = 0.5
+"""More than this share of the rows must agree before the others are odd."""
 _CELL = re.compile(r"\S+")
 _Value = TypeVar("_Value")
 
@@ -104,25 +104,39 @@ def _other_type(rows: list[Row], place: int) -> bool:
     return len(others) == 1 and rows[place].dtype not in others
 
 
-def _in_step(log: Log, rows: list[Row], step: float | None) -> list[Row]:
-    """The rows without those whose size is out of the steps of the others."""
-    step = step or _step([row.size for row in rows if row.size > 0])
-    powers = [math.log(row.size, step) if step and row.size else math.nan for row in rows]
-    phases = [round((power + _CLOSE) % 1, 4) for power in powers]
-    phase = usual([phase for phase in phases if phase == phase])
-    if step is None or phase is None:
-        gaps = [None, *(None if a.size < b.size else False for a, b in pairwise(rows)), None]
-        return _without(log, rows, gaps)
-    on = []
-    for row, own in zip(rows, phases, strict=True):
-        if row.size and own != phase:
+def _in_step(log: Log, rows: list[Row], told: float | None) -> list[Row]:
+    """The rows without those whose size is out of the steps of the others.
+
+    Args:
+        log: where they are reported.
+        rows: of a table.
+        told: the step, where the benchmark has one alone.
+    """
+    step = told or _step([row.size for row in rows if row.size > 0])
+    phases = [_phase(row.size, step) for row in rows if step and row.size > 0]
+    phase = usual(phases)
+    if phases and phase is None and told:
+        for row in rows:
+            log.skip(row.line, f"its table's sizes are not all steps of {told:g} apart")
+        return []
+    on = [row for row in rows if not (step and row.size > 0) or _phase(row.size, step) == phase]
+    for row in rows if phase is not None else ():
+        if row not in on:
             log.skip(
-                row.line, f"size {row.size:g} is not its table's steps of {step:g} from others"
+                row.line, f"size {row.size:g} is not steps of {step:g} from its table's others"
             )
-        else:
-            on.append(row)
+    rising = [None if a.size < b.size else False for a, b in pairwise(rows)]
+    if step is None or phase is None:
+        return _without(log, rows, [None, *rising, None])
     inner = [_gap(log, before, after, step) for before, after in pairwise(on)]
+    if True not in inner and len(on) == len(rows) and not log.skipped_count:
+        inner = rising  # a few sizes that someone picked out
     return _without(log, on, [None, *inner, None])
+
+
+def _phase(size: float, step: float) -> float:
+    """What is left of a size's logarithm over whole steps; equal for sizes that are steps apart."""
+    return round((math.log(size, step) + _CLOSE) % 1, 4)
 
 
 _CLOSE = 1e-6
@@ -153,10 +167,12 @@ def _gap(log: Log, before: Row, after: Row, step: float) -> bool | None:
         return None
     steps = round(math.log(after.size / before.size, step)) if after.size else 0
     between = range(before.line.number + 1, after.line.number)
-    reported = sum(skipped.line in between for skipped in log.skipped)
-    if 1 < steps <= reported + 1 or (steps > 1 and log.skipped_count > KEPT):
+    reported = sum(
+        skipped.line in between and skipped.text[:1].isdigit() for skipped in log.skipped
+    )
+    if steps > 1 and (steps == reported + 1 or log.skipped_count > KEPT):
         return None
-    return steps == 1
+    return steps == reported + 1
 
 
 def _step(sizes: list[float]) -> float | None:

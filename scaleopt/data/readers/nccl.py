@@ -34,7 +34,7 @@ from scaleopt.units import GB, us
 POWERS = {"all_to_all": 1, "permute": 1}
 _PROGRAM = re.compile(r"\b(\w+?)_perf\b")
 _AVERAGE = re.compile(r"Avg bus bandwidth\s*:\s*(\S+)")
-_UNITS = re.compile(r"\(B\).*\(elements\)|\(elements\).*\(\w+\)")
+_UNITS = re.compile(r"\(B\).*\(elements\)|\(elements\).*\(\w+\)|\(B\)\s+\(\w+\)\s+\(GB/s\)")
 _RUN = re.compile(r"#?\s*nThreads?:?\s+(\d{1,9})\s+nGpus:?\s+(\d{1,9})\b")
 _ROW = re.compile(r"\s*[\d,]+\s+[\d,]+\s+[A-Za-z]\w*\s")
 _SHORT_ROW = re.compile(r"\s*\d[\d,_]*(?:\s+[\d.]+){3,}\s*")
@@ -118,28 +118,29 @@ class Reader:
             self.log.skip(line, "neither a device nor what stands above a header")
             self.listed.damaged = True
             return
-        if text.startswith("==") and self.block is not None:
+        if text.startswith("==") and self.open:
             self.log.skip(line, "a separator that does not say what follows")
             self.block, self.told_nodes, self.listed = None, None, DeviceList()
+            self.open = False
             return
         row_like = is_like_a_row(text)
-        if not row_like and self.block is None:
+        if not row_like and not self.open:
             return
         if text.lstrip().startswith("#"):
             if row_like:
                 self.log.skip(line, "a row that is commented out, or damaged")
             elif average := _AVERAGE.search(text):
                 self._average(line, average[1])
-                self.block = None
+                self.block, self.open = None, False
             elif "concluded" in text:
-                self.block = None
+                self.block, self.open = None, False
         elif row_like and _INSIDE.search(text):
             self.log.skip(line, "a row that a message was written into")
         elif row_like or not _is_message(text):
             self.log.skip(line, "neither a row nor a message that is known")
             self.others += 1
             if self.others > _LEFT:
-                self.block = None
+                self.block, self.open = None, False
 
     def _average(self, line: Line, text: str) -> None:
         """Hold the average of all bus bandwidths, printed below a table, against its rows."""
@@ -172,6 +173,8 @@ class Reader:
         self.short = False
         """Whether the table shows neither count nor type."""
         self.listed = DeviceList()
+        self.open = False
+        """Whether there is a table that has not ended."""
         self.listing = False
         """Whether what comes next is the list of devices."""
         self.per_process: int | None = None
@@ -193,7 +196,7 @@ class Reader:
 
     def _header(self, line: Line) -> None:
         names = names_of(line.text)
-        self.listing = False
+        self.listing, self.open = False, True
         self.columns = tuple(names)
         if not is_whole_header(names):
             self.log.skip(line, "a header of other columns than size count type time algbw busbw …")
@@ -233,7 +236,7 @@ class Reader:
             if found_wrong(cells, layout):
                 self.log.note("rows whose results the benchmark found wrong (#wrong is not 0)")
             self._block(cells).rows.append(row)
-            self.others = 0
+            self.others, self.open = 0, True
 
     def _block(self, cells: list[str]) -> Block:
         if self.block is None:
@@ -270,6 +273,7 @@ def _may_say(text: str) -> bool:
         or "nGpus" in text
         or "node" in text
         or "elements" in text
+        or "GB/s" in text
         or "Using devices" in text
     )
 

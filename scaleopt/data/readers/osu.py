@@ -38,7 +38,7 @@ _COLUMNS = {
          "purecomm.(us)", "overlap(%)", "bandwidth(mb/s)", "mb/s", "messages/s"), "other",
     ),
 }  # fmt: skip
-_VERSION = re.compile(r"\s*(?:v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.\d+)*\w*)?\s*")
+_VERSION = re.compile(r"\s*v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.\d+)*\w*\s*")
 _COMMENT = re.compile(r"#\s*(?:Size|Overall|Datatype|Send|Rank|Pairs|Window|\[)|#\s*$")
 _COLUMN = re.compile(r"\S+(?: \S+)*")
 
@@ -73,7 +73,7 @@ class Reader:
             number = (int(version[1] or 0), int(version[2] or 0)) if version else (0, 0)
             self.typed = number > (7, 0)
             if version is None:
-                self.log.skip(line, "after the title stands more than a version")
+                self.log.skip(line, "after the title stands no version, or more")
             self.log.facts["benchmark"] = text.strip("# ").strip()
         elif datatype := re.match(r"#\s*Datatype:\s*(\w+)", text):
             self.dtype = dtype_of(datatype[1])
