@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from oracles import planner as brute
 
+from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import Precision
 from scaleopt.models.transformer import Transformer
@@ -291,6 +292,30 @@ def test_of_two_offers_the_better_is_taken():
     alone = plan(gpt(), [cheap], objective="cost", **rest)
     assert alone.best is not None
     assert frugal.best.row() == alone.best.row()
+
+
+def test_interruptions_make_many_devices_dearer():
+    offer: dict[str, Any] = {
+        "machine": MACHINE,
+        "devices": 64,
+        "memory": 40 * GB,
+        "price": 1 / hour,
+    }
+    rest: dict[str, Any] = {"global_batch": 256, "tokens": 1e10}
+    steady = plan(gpt(), [Offer(**offer)], **rest)
+    spot = Offer(**offer, interruptions=1 / (50 * hour), checkpoint=60.0, restart=300.0)
+    shaken = plan(gpt(), [spot], **rest)
+    assert steady.best is not None
+    assert shaken.best is not None
+    rate = shaken.best.devices / (50 * hour)
+    interval = checkpoint_interval(60.0, rate)
+    work = shaken.best.steps * shaken.best.step_time
+    expected = float(interrupted_time(work, interval, 60.0, 300.0, rate))
+    assert shaken.best.time == pytest.approx(expected, rel=1e-5)  # float32 here
+    assert shaken.best.time > 1.1 * steady.best.time
+    assert "interruptions, with a checkpoint every" in shaken.explain()
+    with pytest.raises(ValueError, match="give checkpoint=…, the seconds to write one"):
+        Offer(**offer, interruptions=1e-5)
 
 
 def test_what_binds_is_named_with_what_it_costs():

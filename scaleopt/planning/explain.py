@@ -96,6 +96,10 @@ def _takes(plan: "Plan", found: Configuration) -> str:
     parts = [f"{duration(found.step_time)} a step"]
     if found.steps > 1:
         parts.append(f"{amount(found.steps)} steps in {duration(found.time)}")
+    if found.offer.interruptions > 0:
+        lost = 1 - found.steps * found.step_time / found.time
+        often = duration(found.offer.interval(found.devices))
+        parts.append(f"{percent(lost)} of it interruptions, with a checkpoint every {often}")
     if found.offer.price is not None:
         parts.append(dollars(found.cost))
     if found.offer.power is not None:

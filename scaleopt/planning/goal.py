@@ -65,10 +65,17 @@ class Goal:
     """Of one sequence, forward and backward, nothing counted twice."""
     device_seconds: float = np.nan
     """Of the run where it is most efficient; known once that has been found."""
+    stretch: np.ndarray | None = None
+    """By number of devices: how many times longer a run takes with its interruptions."""
+
+    def length(self, devices: np.ndarray, batch: np.ndarray) -> np.ndarray:
+        """How many times the seconds of a step the run takes."""
+        steps = self.run.length(batch)
+        return steps if self.stretch is None else steps * self.stretch[devices]
 
     def time(self, seconds: np.ndarray, devices: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Seconds of the run."""
-        return seconds * self.run.length(batch)
+        return seconds * self.length(devices, batch)
 
     def cost(self, seconds: np.ndarray, devices: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Dollars of the run."""
@@ -97,7 +104,7 @@ class Goal:
 
     def slowest(self, devices: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Seconds of a step up to which every limit holds."""
-        limits, steps = self.limits, self.run.length(batch)
+        limits, steps = self.limits, self.length(devices, batch)
         bound = np.full(np.shape(devices), np.inf)
         if limits.deadline < np.inf:
             bound = np.minimum(bound, limits.deadline / steps)

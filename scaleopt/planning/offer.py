@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
+from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.machine import Machine
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ class Offer:
         power: [W] of a device.
         peak_rate: [FLOP/s] of a device, on which the MFU is based; the machine's own rate unless
             given.
+        interruptions: [1/s] of a device: how often one fails or is taken away, such as
+            `1 / (1000 * hour)`.
+        checkpoint: [s] to write a checkpoint; written as often as is best.
+        restart: [s] until the run goes on after an interruption.
         name: what it is called in tables.
 
     Raises:
@@ -37,6 +43,9 @@ class Offer:
     price: float | None = None
     power: float | None = None
     peak_rate: float | None = None
+    interruptions: float = 0.0
+    checkpoint: float = 0.0
+    restart: float = 0.0
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -45,8 +54,16 @@ class Offer:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} is {value} {unit}; it must be above 0")
-        if self.price is not None and not self.price >= 0:
-            raise ValueError(f"price is {self.price} USD/s; it must be 0 or more")
+        rest = {"price": "USD/s", "interruptions": "1/s", "checkpoint": "s", "restart": "s"}
+        for name, unit in rest.items():
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < np.inf:
+                raise ValueError(f"{name} is {value} {unit}; it must be 0 or more")
+        if self.interruptions > 0 and self.checkpoint == 0:
+            raise ValueError(
+                f"interruptions at {self.interruptions:g}/s cost what is lost since a checkpoint; "
+                "give checkpoint=…, the seconds to write one"
+            )
         if not isinstance(getattr(self.machine, "model", self.machine), Machine):
             raise TypeError(
                 f"a plan needs a Machine or a fit of one, not {type(self.machine).__name__}; "
@@ -97,3 +114,16 @@ class Offer:
             wrong = counts[(counts < 1) | (counts % 1 != 0)][0]
             raise ValueError(f"devices holds {wrong}; every one must be a whole number above 0")
         return np.unique(counts.astype(np.int64))
+
+    def stretch(self) -> np.ndarray | None:
+        """By number of devices how many times longer a run takes with its interruptions."""
+        if self.interruptions == 0:
+            return None
+        rate = self.interruptions * np.arange(int(self.counts()[-1]) + 1)
+        with jax.enable_x64(True):
+            interval = checkpoint_interval(self.checkpoint, rate)
+            return np.asarray(interrupted_time(1.0, interval, self.checkpoint, self.restart, rate))
+
+    def interval(self, devices: int) -> float:
+        """Seconds between checkpoints that are best on so many devices."""
+        return float(checkpoint_interval(self.checkpoint, self.interruptions * devices))

@@ -105,7 +105,7 @@ def plan(
     sequence_parallel: Sequence[bool] = (False, True),
     zero: Sequence[int] = ZERO_STAGES,
     precision: Precision | None = None,
-    reserve: float = 0.1,
+    reserve: float = 0.2,
     draws: int = 256,
     level: float = 0.9,
     watch: Callable[[Tiles], Tiles] = iter,
@@ -186,6 +186,7 @@ def plan(
             power=offer.power or 0.0,
             peak_rate=offer.peak,
             flops=flops,
+            stretch=offer.stretch(),
         )
         problem = Problem.of(workload, offer.model, precision or Precision())
         sides.append((offer, goal, problem, tables(problem, layouts, options), layouts))

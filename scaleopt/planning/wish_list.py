@@ -39,7 +39,18 @@ _RUN = {
 }
 """What `[run]` may say, with the unit of a quantity."""
 _SEARCH = ("recompute", "sequence_parallel", "zero", "max_micro_batch", "reserve", "draws", "level")
-_OFFER = {"memory": "B", "power": "", "peak_rate": "FLOP/s", "devices": "", "name": "", "price": ""}
+_OFFER = {
+    "name": "",
+    "devices": "",
+    "memory": "B",
+    "price": "",
+    "power": "",
+    "peak_rate": "FLOP/s",
+    "between_interruptions": "s",
+    "checkpoint": "s",
+    "restart": "s",
+}
+"""What an offer may say; how long a device runs between interruptions on average."""
 _MACHINE = {
     "rate": "FLOP/s",
     "bandwidth": "B/s",
@@ -108,6 +119,8 @@ def _offer(written: dict[str, Any], folder: Path, place: int) -> Offer:
     given = _quantities(written, _OFFER, where)
     if "price" in given:
         given["price"] /= hour
+    if "between_interruptions" in given:
+        given["interruptions"] = 1 / given.pop("between_interruptions")
     for name in ("devices", "memory"):
         if name not in given:
             raise ValueError(f"{where} has no {name}")
