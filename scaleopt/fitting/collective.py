@@ -14,6 +14,8 @@ import pandas as pd
 from scipy import special
 
 from scaleopt.fitting.collective_habits import Habits, learnt, most_likely, places_in, recalled
+from scaleopt.fitting.collective_link import PIECES, Numbers, link_of, numbers_of
+from scaleopt.fitting.collective_prior import lent, prior, starts
 from scaleopt.fitting.collective_result import (
     DEGREES,
     CollectiveFit,
@@ -32,7 +34,7 @@ from scaleopt.fitting.collective_rows import (
     readied,
     thinned,
 )
-from scaleopt.fitting.collective_search import PIECES, SHAPES, Found, link_of, prior, search, starts
+from scaleopt.fitting.collective_search import SHAPES, Found, search
 from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.result import plain
 
@@ -87,28 +89,41 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
     unused = len(table) - len(rows)
     notes = [f"{unused} rows of another kind, of size 0 or of one device are not used."]
     notes = notes if unused else []
-    groups, untold = [], []
+    parts, untold = [], []
     for op, dtypes, part in kinds_of(rows):
-        name = named(op, dtypes)
         cells = cells_of(part, op)
         if len(cells.size) < FEWEST_CELLS or len(np.unique(cells.size)) < 3:
-            notes.append(
-                f"{name} has too few rows to tell a latency from a bandwidth; measure at least "
-                f"{FEWEST_CELLS} cells of N and size, with 3 sizes or more"
-            )
             untold.append((op, dtypes))
-            continue
-        if len(np.unique(cells.devices)) < 2:
             notes.append(
-                f"{name} has one N ({cells.devices[0]:g}): how it grows with N is the prior's, "
-                "not the rows'. Time it at another N."
+                f"{named(op, dtypes)} has too few rows to tell a latency from a bandwidth; measure "
+                f"at least {FEWEST_CELLS} cells of N and size, with 3 sizes or more"
             )
-        groups.append(_fitted(op, dtypes, part, cells))
+        else:
+            parts.append((op, dtypes, part, cells))
+    # Those at one N come last: how they grow with N is what the others do.
+    parts.sort(key=lambda each: len(np.unique(each[-1].devices)) < 2)
+    groups: list[CollectiveGroup] = []
+    for op, dtypes, part, cells in parts:
+        others = [(group.u, group.pieces) for group in groups if group.fewest < group.most]
+        alone = len(np.unique(cells.devices)) < 2
+        if alone:
+            source = "that of the machine's other collectives" if others else "the prior's"
+            notes.append(
+                f"{named(op, dtypes)} has one N ({cells.devices[0]:g}): how it grows with N is "
+                f"{source}, not the rows'. Time it at another N."
+            )
+        groups.append(_fitted(op, dtypes, part, cells, others if alone else []))
     failure = None if groups else "; ".join(notes)
     return CollectiveFit(tuple(groups), tuple(untold), tuple(notes), failure)
 
 
-def _fitted(op: str, dtypes: tuple[str, ...], part: pd.DataFrame, cells: Cells) -> CollectiveGroup:
+def _fitted(
+    op: str,
+    dtypes: tuple[str, ...],
+    part: pd.DataFrame,
+    cells: Cells,
+    others: list[tuple[np.ndarray, int]],
+) -> CollectiveGroup:
     """Fit one group with every number of protocols, all cells and every fold of them."""
     cells = thinned(cells, SHAPES[1])
     folds = folds_of(cells)
@@ -117,7 +132,7 @@ def _fitted(op: str, dtypes: tuple[str, ...], part: pd.DataFrame, cells: Cells) 
     left_out = [fold.left_out for fold in folds]
     left_out = [everything, *left_out, *[everything] * (_MOST_FOLDS - len(folds))]
     numbers = range(1, PIECES + 1)
-    priors = [prior(cells, pieces) for pieces in numbers]
+    priors = [lent(prior(cells, pieces), others) for pieces in numbers]
     lanes = [each for each in priors for _ in left_out]
     begun = [
         starts(each, pieces, len(left_out)) for pieces, each in zip(numbers, priors, strict=True)
@@ -147,7 +162,7 @@ def _fitted(op: str, dtypes: tuple[str, ...], part: pd.DataFrame, cells: Cells) 
     seen = float(np.sum(np.square(steps)))
     doubling = np.sqrt((seen + _DOUBLING_WEIGHT * _DOUBLING**2) / (len(steps) + _DOUBLING_WEIGHT))
     best = u[pieces - 1, 0]
-    link = plain(link_of(np.exp(best), pieces))
+    link = plain(link_of(Numbers(*map(np.exp, numbers_of(best))), pieces))
     per_node = float(np.max(cells.devices / cells.nodes)) if cells.nodes.max() > 1 else np.inf
     group = CollectiveGroup(
         op=op,

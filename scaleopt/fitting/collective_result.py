@@ -9,8 +9,9 @@ import pandas as pd
 from scipy import special
 
 from scaleopt.fitting.collective_habits import Habits, places_in, recalled
+from scaleopt.fitting.collective_link import log_times
 from scaleopt.fitting.collective_rows import Cells, blocks_of, places_of, readied
-from scaleopt.fitting.collective_search import log_times, padded
+from scaleopt.fitting.collective_search import padded
 from scaleopt.fitting.result import Prediction, check_level
 from scaleopt.models.envelope import LinkEnvelope
 from scaleopt.units import format_si
