@@ -42,7 +42,9 @@ def alike(log: Log, block: Block) -> list[Row]:
         traits.append(("decimals", [told and all(way in own for own in row) for row in ways], told))
     if block.columned:
         places = [ends(row.line.text) for row in rows]
-        traits.append(("ends of its columns", places, usual([*places, block.columned])))
+        # where too few rows are left to tell, those of the header's names do
+        most = usual([*places, block.columned]) or (block.columned if log.skipped_count else None)
+        traits.append(("ends of its columns", places, most))
     kept = []
     for place, row in enumerate(rows):
         odd = [name for name, values, value in traits if value not in (None, values[place])]

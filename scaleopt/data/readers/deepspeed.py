@@ -17,8 +17,8 @@ from scaleopt.units import GB, us
 _TITLE = re.compile(r"- Performance of (\w+) on (\d{1,9}) devices -")
 _HEADER = re.compile(r"\s*Size \(Bytes\)\s+Description\s+Duration(?: \((\w+)\))?\s+.*\((\w+)\)")
 _ROW = re.compile(
-    r"\s*([\d.]+(?: ?[KMGT]?B)?)\s+(\d{1,18})x(\d{1,2})\s+([\d.]+)(?: (us|ms|s))?"
-    r"\s+([\d.]+)\s+([\d.]+)\s*$"
+    r"\s*([\d.]+(?: ?[KMGT]?B)?)\s+(\d{1,18})x(\d{1,2})\s+(\d+\.\d{3})(?: (us|ms|s))?"
+    r"\s+(\d+\.\d{3})\s+(\d+\.\d{3})\s*$"
 )
 POWERS = {"all_gather": 1, "all_to_all": 1}
 

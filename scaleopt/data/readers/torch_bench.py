@@ -20,7 +20,7 @@ from scaleopt.data.readers.record import Block, Log, Row, Timing
 from scaleopt.units import GB, kB
 
 _SIZE = re.compile(r"\s*\d*\s*data size:\s*([\d.]+)\s*([KMG])B")
-_DURATION = re.compile(r"\s*(?:\d+:)?\s*duration:\s*(\S+)\s*(\w+)\s*$")
+_DURATION = re.compile(r"\s*(?:\d+:)?\s*duration:\s*(\d+\.\d{4})\s*(\w+)\s*$")
 _THROUGHPUT = re.compile(r"\s*algo throughput:\s*(\S+) bps,\s*(\S+) Gbps\s*$")
 _BUS = re.compile(r"\s*busbw:\s*(\S+)\s+Gbps\s*$")
 _RANKS = re.compile(r"\bnranks (\d{1,9})\b")
@@ -70,7 +70,7 @@ class Reader:
             self._throughput(line, printed(throughput[1]), printed(throughput[2]))
         elif bus := _BUS.match(text):
             self._bus(line, printed(bus[1]))
-        elif "duration" in text or "throughput" in text or "busbw" in text:
+        elif any(word in text for word in ("duration", "throughput", "busbw", "bps")):
             self.log.skip(line, "a line of a result that is damaged")
 
     def finish(self) -> None:
