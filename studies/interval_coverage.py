@@ -1,10 +1,10 @@
 """How near do fits come to what no method can beat, and do their intervals hold what they say?
 
-Command: python studies/interval_coverage.py   (2,000 tables each, two minutes; --quick: 60, no figure)
+Command: python studies/interval_coverage.py   (two minutes; --quick: 60 tables, no figure)
 
 Tables of 240 rows (180 steps, 60 all-reduces, on up to eight devices) are simulated from known
-constants with 1, 3 or 10 % log-normal noise, clean or with 5 % of the rows three times too slow, and
-calibrated, all tables of a kind at once.
+constants with 1, 3 or 10 % log-normal noise, clean or with 5 % of the rows three times too slow,
+and calibrated, all tables of a kind at once.
 
 No unbiased estimate has a smaller variance than the inverse of the Fisher information (Cramér and
 Rao). The estimate that reaches it, the linear one of someone who knows the truth to start from, the

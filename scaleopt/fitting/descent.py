@@ -23,7 +23,7 @@ _CONVEX = (True, True, False, False, False)
 """Whether a round's loss is convex."""
 _LEVELS = (1e-1, 1e-1, 1e-2, 1e-3, 1e-8)
 """How small the slope of the loss must be at its end, in units of each parameter's noise."""
-_STEPS = 200
+_STEPS = 1000
 _FIRST_DAMPING, _LEAST_DAMPING, _STUCK = 1e-3, 1e-12, 1e8
 _NEARLY, _FARTHEST = 1e-4, 5.0
 _SQUARES = Loss(robust=False)

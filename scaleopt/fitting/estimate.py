@@ -18,7 +18,7 @@ from scaleopt.fitting.scatter import Independence, KindNoise, Nests, kind_noise
 from scaleopt.fitting.search import Found, Problem, search
 
 MOST_ROWS = 2_000_000
-"""What a gigabyte holds while a model of five parameters is fitted."""
+"""A model of two parameters takes about a gigabyte to fit to so many."""
 
 
 def estimate(

@@ -89,7 +89,7 @@ def fit_many(fit: Fit[Model], times: np.ndarray) -> FitMany[Model]:
     Source: the estimator of `scaleopt.fitting.solve`.
     """
     problem, times = problem_of(fit), np.asarray(times, float)
-    if times.ndim != 2 or times.shape[1] != len(fit.rows):
+    if times.ndim != 2 or times.shape[1] != len(fit.rows) or not len(times):
         raise ValueError(
             f"times has the shape {times.shape}; give (tables, {len(fit.rows)}), a row a table"
         )
@@ -103,9 +103,10 @@ def fit_many(fit: Fit[Model], times: np.ndarray) -> FitMany[Model]:
 def refit(fit: Fit[Model], tables: Tables) -> FitMany[Model]:
     """Fit tables of the design of a fit, in parts that bound the memory."""
     whole = len(tables.measured)
-    part = max(1, _MOST_NUMBERS // (tables.measured.shape[1] * len(fit.names)))
-    # All parts have one shape, for which one program is compiled.
-    lanes = np.arange(-(-whole // part) * part if whole > part else whole) % whole
+    most = max(1, _MOST_NUMBERS // (tables.measured.shape[1] * len(fit.names)))
+    # A program is compiled for each number of tables: powers of two keep those few.
+    part = min(most, 1 << (whole - 1).bit_length())
+    lanes = np.arange(-(-whole // part) * part) % whole
     found = [
         _searched(fit, Tables(*(each[lanes[start : start + part]] for each in tables)))
         for start in range(0, len(lanes), part)
