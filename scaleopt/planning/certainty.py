@@ -17,6 +17,7 @@ from scaleopt.models.machine import Machine
 from scaleopt.models.memory import traffic_factor
 from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.layouts import AXES
 from scaleopt.planning.searched import Searched
 from scaleopt.planning.tables import Problem, evaluate, parts_of
 from scaleopt.planning.words import dollars, duration, percent
@@ -94,7 +95,6 @@ def certainty(
         draws: how many machines.
         level: of the ranges.
     """
-    step, low, high, blind = _range(fit, side, best, level)
     rows = side.found.shortlist.rows[:, :CANDIDATES]
     seconds, held, layout, option = _drawn(fit, side, rows, draws)
     devices, batch = _devices(rows[:, layout]), _batch(rows[:, layout])
@@ -129,8 +129,8 @@ def certainty(
         kept["deadline"] = float(np.mean(time <= limits.deadline))
     if limits.budget < np.inf:
         kept["budget"] = float(np.mean(time * price <= limits.budget))
-    stretch = best.time / best.step_time / step * best.step_time
-    run = (low * stretch, high * stretch)
+    low, high, blind = _range(fit, side, best, level)
+    run = (low * best.time / best.step_time, high * best.time / best.step_time)
     return Certainty(
         candidates=found,
         best=float(counts[ours] / draws),
@@ -146,13 +146,13 @@ def certainty(
 
 def _range(
     fit: Fit[Any], side: Searched, best: Configuration, level: float
-) -> tuple[float, float, float, bool]:
-    """The fit's own prediction of the step, without ZeRO's further traffic."""
+) -> tuple[float, float, bool]:
+    """The range of a step that the fit predicts, and whether it hangs on what no row tells."""
     model, split = side.problem.model, best.split
     sizes = ("hidden", "heads", "layers", "seq_len", "vocab")
     columns = {name: float(np.asarray(getattr(model, name))) for name in sizes}
-    axes = ("data", "tensor", "pipeline", "micro_batch", "interleave", "sequence_parallel")
-    columns |= {name: float(getattr(split, name)) for name in axes}
+    told = ("data", "tensor", "pipeline", "micro_batch", "interleave", "sequence_parallel")
+    columns |= {name: float(getattr(split, name)) for name in told}
     columns |= {
         "devices": best.devices,
         "nodes": max(1.0, best.devices / side.offer.node_size),
@@ -160,8 +160,12 @@ def _range(
         "recompute": RECOMPUTE[int(split.recompute)],
     }
     predicted = fit.predict(pd.DataFrame([columns]), level=level)
-    low, high = float(predicted.low[0]), float(predicted.high[0])
-    return float(predicted.time[0]), low, high, not np.isfinite(high)
+    # The rows that a fit predicts know no ZeRO, which passes more: as a share of the step.
+    axes = [float(getattr(split, name)) for name in (*AXES, "recompute", "sequence_parallel")]
+    parts = evaluate(side.problem, [np.array([number]) for number in (*axes, best.zero)])
+    more = best.step_time / float(parts.seconds[0] + parts.data[0])
+    low, high = float(predicted.low[0]) * more, float(predicted.high[0]) * more
+    return low, high, not np.isfinite(high)
 
 
 def _drawn(
