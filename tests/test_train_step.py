@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import scaleopt as so
+from scaleopt.fitting.train_step import fit_train_steps
 
 FOLDER = Path(os.environ.get("SCALEOPT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 RUN = {"hidden": 1024, "heads": 16, "layers": 12, "seq_len": 1024, "global_batch": 8}
@@ -94,3 +95,43 @@ def test_large_runs_are_told_by_small_ones_and_a_few_of_their_own():
 def test_a_row_that_cannot_be_is_refused(wrong, says):
     with pytest.raises(ValueError, match=says):
         so.calibrate(ROWS.assign(**wrong))
+
+
+def test_repeats_of_a_run_count_as_so_many():
+    rows = megatron()
+    few = rows[rows["devices"] <= 64]
+    once = fit_train_steps(few)
+    often = fit_train_steps(pd.concat([few] * 50, ignore_index=True))
+    assert len(often.rows) == 50 * len(few)
+    assert len(often.misses.miss) == len(once.misses.miss)
+    scatter = [
+        np.std(np.log(fit.rows["predicted_s"] / fit.rows["time_s"])) for fit in (often, once)
+    ]
+    assert scatter[0] < scatter[1]
+
+
+def test_what_is_known_is_kept_and_what_is_believed_pulls():
+    rows = megatron()
+    few = rows[rows["devices"] <= 64]
+    plain = fit_train_steps(few)
+    assert "crowding" in plain.resting
+    told = so.calibrate(few, fixed={"crowding": 0.0}, priors={"grain": so.Prior(40.0, 1.1)})
+    assert told.model.crowding == 0
+    assert "crowding" not in told.names
+    assert told.model.grain < plain.model.grain
+    with pytest.raises(ValueError, match="'graim' is no constant of a machine; it has rate"):
+        so.calibrate(few, priors={"graim": so.Prior(40.0, 1.1)})
+
+
+def test_a_run_of_a_kind_never_seen_has_a_wide_range():
+    rows = one_node()
+    fit = so.calibrate(rows[rows["tensor"] == 1].iloc[:40])
+    seen, unseen = (fit.predict(rows[rows["tensor"] == t].iloc[:1]) for t in (1, 8))
+    assert unseen.high / unseen.low > (seen.high / seen.low) ** 2
+
+
+def test_times_of_another_unit_are_a_failure():
+    rows = megatron()
+    fit = so.calibrate(rows.assign(time_s=1e9 * rows["time_s"]))
+    assert "check that time_s is in seconds" in str(fit.failure)
+    assert np.isinf(fit.predict(rows).high).all()

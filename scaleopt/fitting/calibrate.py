@@ -120,10 +120,9 @@ def calibrate(
         # Loaded where it is asked for: rows of the other kinds need no transformer.
         from scaleopt.fitting.train_step import fit_train_steps
 
-        if fixed or priors or weights:
-            raise ValueError("train_step rows take no fixed, priors or weights; leave them out")
-
-        return fit_train_steps(table)
+        if weights:
+            raise ValueError("train_step rows take no weights; give each run its rows instead")
+        return fit_train_steps(table, fixed=fixed, priors=priors)
     used = _explained(table) if "op" in table else np.ones(len(table), bool)
     rows = table[used].copy()
     for name in {"flops", "size_bytes"} - set(rows):

@@ -6,6 +6,7 @@ of its class: what no row tells stays there, and widens whatever hangs on it. Wh
 miss is carried over to rows alike (`train_step_likeness`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from scipy import special
 
 from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.parameters import Parameters, free_parameters, values_of
+from scaleopt.fitting.prior import Prior, prior_of
 from scaleopt.fitting.provenance import Provenance
 from scaleopt.fitting.result import Fit, Prediction, check_level, plain
 from scaleopt.fitting.scatter import KindNoise
@@ -34,6 +36,11 @@ from scaleopt.units import format_si
 
 _TOLD = 0.7
 """A constant whose deviation the rows bring below this share of its prior's is told by them."""
+_DEGREES = 30.0
+"""Of Student's t for the constants: with priors on all of them, few rows leave as many as many."""
+_IMPOSSIBLE = 8.0
+"""Deviations of a prior: a device a hundred times as fast as its median is within them."""
+_RUNS = 4000
 _ROWS_COUNTED = 20
 """With fewer rows their misses are too few to count, and Student's t gives the range."""
 
@@ -43,12 +50,14 @@ class TrainStepFit(Fit[Machine]):
     """A machine fitted to training steps; it predicts rows as they stand in a table."""
 
     misses: Misses
+    resting: tuple[str, ...]
+    """Constants that the rows hardly tell, and that rest on their priors."""
 
     @property
     def provenance(self) -> dict[str, Provenance]:
         """Where each constant is from; one that rests on its prior is assumed."""
         found = super().provenance
-        for name in _resting(self.names, self.covariance.matrix):
+        for name in self.resting:
             found[name] = "assumed"
         return found
 
@@ -71,6 +80,9 @@ class TrainStepFit(Fit[Machine]):
         """
         check_level(level)
         rows = training_columns(pd.DataFrame(columns) if table is None else table)
+        if self.failure:
+            zero = np.zeros(len(rows["devices"]))
+            return Prediction(zero + np.nan, zero, zero + np.inf)
         log_time, slope = log_time_of(self.parameters, self.point, rows)
         expected, variance, slope = self.misses.carry(alike(rows), slope)
         variance = variance + np.einsum("ij,jk,ik->i", slope, self.covariance.matrix, slope)
@@ -87,28 +99,48 @@ class TrainStepFit(Fit[Machine]):
         return float(special.stdtrit(len(counted) + 1, 0.5 + level / 2))
 
 
-def fit_train_steps(table: pd.DataFrame) -> TrainStepFit:
+def fit_train_steps(
+    table: pd.DataFrame,
+    *,
+    fixed: Mapping[str, float] | None = None,
+    priors: Mapping[str, Prior] | None = None,
+) -> TrainStepFit:
     """Fit a machine to rows of kind `train_step`.
 
     Args:
         table: rows with `time_s` and the columns of `NEEDED`; those of `DEFAULTS` and `nodes` where
             they differ from what is taken otherwise.
+        fixed: constants that are known, such as {"crowding": 0.0}.
+        priors: what is known of others, instead of `PRIORS`.
 
     Returns:
-        The fit of a `Machine`, with `PRIORS` on its constants.
+        The fit of a `Machine`.
 
     Raises:
-        ValueError: a missing column or cell, or a split that does not fit its devices.
+        ValueError: a missing column or cell, a split that does not fit its devices, more different
+            runs than memory holds, or a constant that the machine does not have.
     """
     check_rows(table, ["time_s", *NEEDED])
-    columns = training_columns(table)
-    start = Machine(**{name: prior.value for name, prior in PRIORS.items()}, node_size=8)
-    parameters = free_parameters(start)
-    found = solve_turns(parameters, columns, np.log(table["time_s"].to_numpy(float)))
+    every = training_columns(table)
+    run = pd.DataFrame(every).groupby(list(every), sort=False).ngroup().to_numpy()
+    _, first, run, repeats = np.unique(
+        run, return_index=True, return_inverse=True, return_counts=True
+    )
+    if len(first) > _RUNS:
+        raise ValueError(
+            f"{len(first)} different runs are more than the {_RUNS} that are fitted together; "
+            "give a sample of them, such as table.sample(1000)"
+        )
+    columns = {name: column[first] for name, column in every.items()}
+    log_time = np.bincount(run, np.log(table["time_s"].to_numpy(float))) / repeats
+    parameters, factor = _constants(columns["node_size"], dict(fixed or {}), dict(priors or {}))
+    found = solve_turns(parameters, factor, columns, log_time, repeats.astype(float))
     point = parameters.start()._replace(u=found.u)
     with jax.enable_x64(True):
         values = np.asarray(values_of(point))
-    spread = Covariance(found.covariance, np.zeros((0, len(values))), np.ones(len(values)), 30.0)
+    free = len(values)
+    spread = Covariance(found.covariance, np.zeros((0, free)), np.ones(free), _DEGREES)
+    resting = np.sqrt(np.diag(found.covariance)) > _TOLD * np.log(factor)
     return TrainStepFit(
         model=plain(parameters.model(values)),
         estimate=values,
@@ -119,11 +151,40 @@ def fit_train_steps(table: pd.DataFrame) -> TrainStepFit:
         noise=(_noise(found),),
         observe=ObserveTrainStep.of(columns),
         columns=columns,
-        rows=table.assign(predicted_s=table["time_s"] / np.exp(found.misses.miss)),
-        unidentified=_untold(parameters, values, found.covariance),
+        rows=table.assign(predicted_s=np.exp(log_time - found.misses.miss)[run]),
+        unidentified=_untold(parameters, values, factor, resting),
         notes=("Every constant has a weak prior, assumed by the class of device.",),
-        failure=None,
+        failure=_failure(parameters, found.u, factor),
         misses=found.misses,
+        resting=tuple(np.array(parameters.names)[resting].tolist()),
+    )
+
+
+def _constants(
+    node_size: np.ndarray, fixed: dict[str, float], priors: dict[str, Prior]
+) -> tuple[Parameters, np.ndarray]:
+    """The machine at the medians of its priors, and the factor that each constant may be off by."""
+    known = {name: prior for name, prior in (PRIORS | priors).items() if name not in fixed}
+    unknown = [name for name in [*known, *fixed] if name not in PRIORS]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is no constant of a machine; it has {', '.join(PRIORS)}")
+    medians = {name: prior.value for name, prior in known.items()} | fixed
+    sizes, counts = np.unique(node_size, return_counts=True)
+    machine = Machine(**medians, node_size=int(sizes[np.argmax(counts)]))
+    parameters = free_parameters(machine, tuple(fixed))
+    _, precision = prior_of(parameters.names, known)
+    return parameters, np.exp(1 / precision)
+
+
+def _failure(parameters: Parameters, u: np.ndarray, factor: np.ndarray) -> str | None:
+    """Why the numbers must not be used: no machine has such constants."""
+    away = np.abs(u - np.asarray(parameters.start().u)) / np.log(factor)
+    if not np.max(away) > _IMPOSSIBLE:
+        return None
+    name = parameters.names[int(np.argmax(away))]
+    return (
+        f"no machine is like these rows: {name} would have to be {np.max(away):.0f} deviations "
+        "from what such devices have; check that time_s is in seconds and what each row says"
     )
 
 
@@ -140,18 +201,14 @@ def _noise(found: Solved) -> KindNoise:
     )
 
 
-def _untold(parameters: Parameters, values: np.ndarray, covariance: np.ndarray) -> tuple[str, ...]:
+def _untold(
+    parameters: Parameters, values: np.ndarray, factor: np.ndarray, resting: np.ndarray
+) -> tuple[str, ...]:
     """A sentence for each constant that rests on its prior."""
-    resting = _resting(parameters.names, covariance)
+    constants = zip(parameters.names, parameters.units, values, factor, strict=True)
     return tuple(
         f"{name} is hardly told by these rows: {format_si(value, unit)} rests on what is assumed "
-        f"of such devices, within a factor of {PRIORS[name].factor:g}."
-        for name, unit, value in zip(parameters.names, parameters.units, values, strict=True)
-        if name in resting
+        f"of such devices, within a factor of {within:.3g}."
+        for (name, unit, value, within), rests in zip(constants, resting, strict=True)
+        if rests
     )
-
-
-def _resting(names: tuple[str, ...], covariance: np.ndarray) -> list[str]:
-    """The constants whose deviation the rows hardly bring below their prior's."""
-    deviations = zip(names, np.sqrt(np.diag(covariance)), strict=True)
-    return [name for name, it in deviations if it > _TOLD * np.log(PRIORS[name].factor)]

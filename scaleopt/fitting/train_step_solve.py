@@ -94,7 +94,7 @@ def split_step(machine: Machine, model: Transformer, split: Parallelism, zero: A
     terms, parameters = machine.terms(model, split), split.counts(model).parameters
     more = (traffic_factor(zero, split.accumulation) - 1) * terms.data
     kept = jnp.where(zero > 0, 1 / jnp.asarray(split.data * split.context, float), 1.0)
-    return terms.total + more - (1 - kept) * machine.update(parameters)
+    return jnp.asarray(terms.total + more - (1 - kept) * machine.update(parameters))
 
 
 class Solved(NamedTuple):
@@ -104,23 +104,29 @@ class Solved(NamedTuple):
     covariance: np.ndarray
     misses: Misses
     say: np.ndarray
-    """(rows,): what each row has to say, 1 unless it is wild."""
+    """(rows,): what each row has to say: its repeats, and next to nothing where it is wild."""
 
 
 def solve_turns(
-    parameters: Parameters, columns: dict[str, np.ndarray], log_time: np.ndarray
+    parameters: Parameters,
+    factor: np.ndarray,
+    columns: dict[str, np.ndarray],
+    log_time: np.ndarray,
+    repeats: np.ndarray,
 ) -> Solved:
     """Constants, and the scales of what they miss, in turns.
 
     Args:
-        parameters: the free constants, each with a prior.
-        columns: as `training_columns` gives them.
+        parameters: the free constants, at the medians of their priors.
+        factor: (constants,), that each may be off by.
+        columns: as `training_columns` gives them, of different runs.
         log_time: (rows,), of what was measured.
+        repeats: (rows,), how many measurements each is the mean of.
     """
     where = alike(columns)
     point = parameters.start()
     prior = np.asarray(point.u)
-    precision = np.array([1 / np.log(PRIORS[name].factor) for name in parameters.names])
+    precision = 1 / np.log(factor)
 
     def missed(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         predicted, slope = log_time_of(parameters, point._replace(u=u), columns)
@@ -148,10 +154,10 @@ def solve_turns(
         inverse = np.linalg.inv(noisy(scales, where, say))
         return u, Misses(scales, where, miss, slopes, inverse, deviation)
 
-    say = np.ones(len(log_time))
+    say = repeats
     u, misses = turn(prior, SCALES, say)
     for _ in range(_TURNS - 1):
-        say = tukey_weight(misses.deviation)
+        say = repeats * tukey_weight(misses.deviation)
         u, misses = turn(u, misses.scales, say)
     told = misses.slope.T @ misses.inverse @ misses.slope + np.diag(precision**2)
     return Solved(u, np.linalg.inv(told), misses, say)
