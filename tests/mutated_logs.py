@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from readers_printed import excused, key
+from readers_printed import agree, excused, key
 from readers_samples import SAMPLES
 
 from scaleopt.data.measurements import MeasurementError
@@ -80,12 +80,10 @@ def trial(name, times, seed, folder):
 
 def _filled(rows, originals):
     """Rows that say nothing of nodes or dtype, where damage was reported, with what was there."""
-    whole = {(op, n, size, at): (op, n, k, size, at, d) for op, n, k, size, at, d in originals}
     filled = Counter()
     for row, times in rows.items():
-        op, devices, nodes, size, at, dtype = row
-        full = whole.get((op, devices, size, at), row)
-        filled[full if nodes in (None, full[2]) and dtype in ("", full[5]) else row] += times
+        full = next((other for other in originals if agree(row, other, True)), row)
+        filled[full] += times
     return filled
 
 

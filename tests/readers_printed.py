@@ -59,11 +59,12 @@ def excused(name, damaged, originals, wrong, count, said):
     files = [rows for rows in files if rows is not None]
     if wrong:
         held = {row for rows in files for row in rows}
-        return all(any(_agree(row, other, said) for other in held) for row in wrong)
+        return all(any(agree(row, other, said) for other in held) for row in wrong)
     return any(len(rows) <= count for rows in files)
 
 
-def _agree(row, other, said):
+def agree(row, other, said):
+    """Whether two rows say the same; where damage was said, the first need not say all."""
     return all(a == b or (said and a in (None, "")) for a, b in zip(row, other, strict=True))
 
 

@@ -61,9 +61,8 @@ def _nccl(log: Log, document: dict[str, Any]) -> None:
     program = nccl.program_of(" ".join(map(str, document.get("args") or [])))
     per_process = int(config["nthreads"]) * int(config["ngpus"])
     processes = config.get("devices") or []  # each by its first device
-    if [process["rank"] for process in processes] != [
-        per_process * place for place in range(len(processes))
-    ] or not processes:
+    ranks = [per_process * place for place in range(len(processes))]
+    if per_process < 1 or not ranks or [process["rank"] for process in processes] != ranks:
         log.skip(Line(1, json.dumps(config)[:200]), "config.devices does not list every process")
         processes = []
     block = Block(
