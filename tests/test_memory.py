@@ -191,6 +191,17 @@ def test_more_devices_never_hold_more(tensor, pipeline, recompute, along):
     assert held(tensor=tensor, pipeline=pipeline, data=2) <= here * room
 
 
+def test_sharing_sequences_halves_all_but_the_states():
+    whole, shared = (
+        training_memory(MODEL, Parallelism(context=c, recompute="selective"), zero=1)
+        for c in (1, 2)
+    )
+    assert float(shared.activations) == pytest.approx(float(whole.activations) / 2)
+    assert float(shared.working) == pytest.approx(float(whole.working) / 2)
+    assert float(shared.optimizer) == pytest.approx(float(whole.optimizer) / 2)
+    assert float(shared.weights) == float(whole.weights)
+
+
 def test_recomputation_saves_memory_in_its_order():
     held = [
         float(training_memory(MODEL, Parallelism(recompute=choice), zero=0).activations)

@@ -11,7 +11,8 @@ numbers of P bytes,
   P s m f k                 between the MLP's matrices
   a s² (2 P + 1) · attended  scores after softmax and after dropout, and its mask; P without dropout
 
-and a byte for each element that dropout may drop. The tensor axis splits the lines behind the
+and a byte for each element that dropout may drop. An axis that shares sequences (context) splits
+all of it, and the states along with the data axis. The tensor axis splits the lines behind the
 first, and the first too where sequences are split along it. Selective recomputation keeps no
 scores, full recomputation only the layer's input.
 
@@ -115,10 +116,12 @@ def training_memory(
     if isinstance(zero, int) and zero not in ZERO_STAGES:
         raise ValueError(f"zero is {zero}; a ZeRO stage is one of 0, 1, 2, 3")
     precision = Precision() if precision is None else precision
-    data, pipeline, layers, zero = real(split.data, split.pipeline, model.layers, zero)
+    data, context, pipeline, layers, zero = real(
+        split.data, split.context, split.pipeline, model.layers, zero
+    )
     code = real(recompute_code(split.recompute))[0]
     held = parameters_held(model, split)
-    shares = [jnp.where(zero >= stage, data, 1.0) for stage in (3, 2, 1)]
+    shares = [jnp.where(zero >= stage, data * context, 1.0) for stage in (3, 2, 1)]
     whole, stored = layer_activations(model, split, precision.activation)
     flying = layers_in_flight(split) / pipeline * layers
     again = jnp.where(code == 2, whole, 0.0)
@@ -161,9 +164,8 @@ def layer_activations(
     Returns:
         All that the backward pass needs, and what of it is kept until then [B].
     """
-    tensor, batch, tokens, hidden = real(
-        split.tensor, split.micro_batch, model.seq_len, model.hidden
-    )
+    tensor, tokens, hidden = real(split.tensor, model.seq_len, model.hidden)
+    batch = _sequences(split)
     heads, width, experts, active = real(
         model.heads, model.feed_forward, model.experts, model.active_experts
     )
@@ -187,9 +189,8 @@ def layer_activations(
 
 def outside_layers(model: Transformer, split: Parallelism, precision: Bytes = 2.0) -> Array:
     """Activations outside the layers: the embedding's dropout mask; with one stage, the head's."""
-    tensor, batch, tokens, hidden = real(
-        split.tensor, split.micro_batch, model.seq_len, model.hidden
-    )
+    tensor, tokens, hidden = real(split.tensor, model.seq_len, model.hidden)
+    batch = _sequences(split)
     pipeline, along = real(split.pipeline, split.sequence_parallel)
     spread = jnp.where(along > 0, tensor, 1.0)
     element = batch * tokens * hidden / spread
@@ -199,10 +200,17 @@ def outside_layers(model: Transformer, split: Parallelism, precision: Bytes = 2.
 
 def logits(model: Transformer, split: Parallelism, precision: Bytes = 2.0) -> Array:
     """Scores over the vocabulary and their softmax in float32; 0 where the head is elsewhere."""
-    tensor, batch, tokens, vocab = real(split.tensor, split.micro_batch, model.seq_len, model.vocab)
+    tensor, tokens, vocab = real(split.tensor, model.seq_len, model.vocab)
+    batch = _sequences(split)
     pipeline = real(split.pipeline)[0]
     every = batch * tokens * vocab * model.predicted / tensor
     return jnp.where(pipeline > 1, 0.0, (precision + 4.0) * every)
+
+
+def _sequences(split: Parallelism) -> Array:
+    """As many sequences as a device sees tokens of, in a micro-batch."""
+    batch, context = real(split.micro_batch, split.context)
+    return batch / context
 
 
 def traffic_factor(zero: Scalar, accumulation: Count) -> Array:
