@@ -124,7 +124,7 @@ def compare(
     >>> table = pd.DataFrame({"op": "step", "devices": [1, 2, 4, 8, 16] * 2, "time_s": time})
     >>> laws = {"ideal": Partial(ideal, work=9.0), "amdahl": Partial(amdahl, serial=1.0, work=9.0)}
     >>> compare(laws, table).terms["in_words"].to_dict()
-    {'serial': 'strong', 'work': 'strong'}
+    {'work': 'strong', 'serial': 'strong'}
 
     Source: the module's.
     """

@@ -80,11 +80,11 @@ def fit_many(fit: Fit[Model], times: np.ndarray) -> FitMany[Model]:
     >>> from scaleopt.fitting.fit import fit
     >>> def amdahl(devices, *, serial, work):
     ...     return serial + work / devices
-    >>> table = pd.DataFrame({"op": "step", "devices": [1, 2, 4, 8], "time_s": [9.1, 5, 3.1, 2]})
+    >>> table = pd.DataFrame({"op": "step", "devices": [1, 2, 4, 8], "time_s": [9.0, 5, 3, 2]})
     >>> one = fit(Partial(amdahl, serial=2.0, work=5.0), table)
     >>> fit_many(one, [table["time_s"], 2 * table["time_s"]]).estimate.round(1)
-    array([[ 1. ,  8. ],
-           [ 2. , 16.1]])
+    array([[ 1.,  8.],
+           [ 2., 16.]])
 
     Source: the estimator of `scaleopt.fitting.solve`.
     """
