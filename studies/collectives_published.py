@@ -5,11 +5,17 @@ Command: python studies/collectives_published.py   (--quick: four tables, no fig
 Every collective table of the published data: one machine, collective and type each. Three
 questions to each: how far are the rows fitted from what the fit says; how far is the largest N,
 predicted from the smaller ones; and how many of the rows left out, the largest N or a fifth of the
-sizes, lie in the 90 % bands. Beside it the ring line, the launch and that line, by relative least squares, and
-the fitted link by itself, without the habits of the library. One method for all. Needs the tables:
-SCALEOPT_DATA names their folder.
+sizes, lie in the 90 % bands. Beside it the ring line, the launch and that line, by relative least
+squares, and the fitted link by itself, without the habits of the library. One method for all. Needs
+the tables: SCALEOPT_DATA names their folder.
 
-Finding: FINDING
+Finding: over 69 tables the mean error of the rows fitted is, in the median table, 31 % with the
+ring line, 17 % with a launch, 6.2 % with the fitted link, and 2.3 % with the habits. It is above
+10 % in seven tables of clouds, whose repeats scatter as much, and in one of 14 rows with an
+outlier. The largest N is missed by 12.1 % in the median of the 62 tables that have another; by 52 %
+on L40S, where eight devices are four times slower than any law of two and four, and by 11 % in the
+median without it. The 90 % bands hold 88 % of the 3,626 rows left out: 89 % of those at the largest
+N, 87 % of those at left-out sizes.
 """
 
 import os
@@ -101,8 +107,8 @@ def tables() -> Iterator[tuple[str, pd.DataFrame]]:
             rows["nodes"] = raw[source.devices] / raw["devices_per_node"]
         # These files count the part of one device; scaleopt the whole array.
         rows.loc[rows["op"] == "all_to_all", "size_bytes"] *= rows["devices"]
-        keys = [raw[key].astype(str).str.partition(" (")[0] for key in source.keys]
-        name = keys[0].str.cat(keys[1:], " ") if keys else raw["size_bytes"].astype(str).str[:0]
+        keys = raw[list(source.keys)].astype(str).to_numpy()
+        name = pd.Series([" ".join(part.partition(" (")[0] for part in key) for key in keys])
         stem = source.file.removeprefix("coll_").removesuffix(".csv")
         used = (rows["size_bytes"] > 0) & (rows["time_s"] > 0)
         for key, part in rows[used].groupby(name[used], sort=False):
@@ -175,7 +181,7 @@ def compared(names: tuple[str, ...] | None = None) -> pd.DataFrame:
 
 def summarised(table: pd.DataFrame) -> pd.DataFrame:
     """The table, and below it medians over tables and shares over tables and over rows."""
-    shares = [name for name in table if name.endswith(" held")]
+    shares = [name for name in map(str, table) if name.endswith(" held")]
     means = table[shares].mean().rename("mean of the tables")
     rows = pd.Series(
         {

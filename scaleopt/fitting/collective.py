@@ -34,7 +34,7 @@ from scaleopt.fitting.collective_rows import (
     readied,
     thinned,
 )
-from scaleopt.fitting.collective_search import SHAPES, Found, search
+from scaleopt.fitting.collective_search import SHAPES, search
 from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.result import plain
 
@@ -49,7 +49,8 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
     """Fit the collectives of one machine, each with as many protocols as the rows support.
 
     Minimises Huber's loss of log measured − log predicted of a `LinkEnvelope`, with weak log-normal
-    priors on how its messages (∝ N^0.8) and β (constant) grow with N.
+    priors on how its messages (at most ∝ N^0.9) and β (constant) grow with
+    N. What the link then misses at near sizes and counts is added to its time.
 
     Args:
         table: rows with `op`, `devices`, `size_bytes` [B] of the full array and `time_s` [s];
@@ -138,9 +139,9 @@ def _fitted(
         starts(each, pieces, len(left_out)) for pieces, each in zip(numbers, priors, strict=True)
     ]
     whole = search(cells, np.ones((len(lanes), len(cells.size))), lanes, np.concatenate(begun))
-    best = _best(whole, PIECES)
+    best = _best(*whole)
     weight = ~np.tile(left_out, (PIECES, 1))
-    u = search(cells, weight, lanes, np.repeat(best, len(left_out), axis=0)).u
+    u = search(cells, weight, lanes, np.repeat(best, len(left_out), axis=0))[0]
     miss = cells.log_time - log_prediction(u, cells)
     u = u.reshape(PIECES, len(left_out), -1)
     miss = miss.reshape(PIECES, len(left_out), -1)
@@ -187,7 +188,7 @@ def _fitted(
 
 def _repeats(rows: pd.DataFrame) -> float:
     """The standard deviation, as a log, of repeats of one cell; 0 where there are none."""
-    log_time = np.log(rows["time_s"])
+    log_time = pd.Series(np.log(rows["time_s"].to_numpy(float)), rows.index)
     cells = log_time.groupby([rows[name] for name in ("devices", "nodes", "size_bytes")])
     count = cells.transform("size").to_numpy()
     away = (cells.transform("median") - log_time).to_numpy()
@@ -197,11 +198,10 @@ def _repeats(rows: pd.DataFrame) -> float:
     return _deviation(away[repeated] * np.sqrt(count[repeated] / (count[repeated] - 1)))
 
 
-def _best(found: Found, pieces: int) -> np.ndarray:
+def _best(u: np.ndarray, loss: np.ndarray) -> np.ndarray:
     """(pieces, parameters): of each number of pieces the start that ended lowest."""
-    loss = np.where(np.isnan(found.loss), np.inf, found.loss).reshape(pieces, -1)
-    u = found.u.reshape(pieces, loss.shape[1], -1)
-    return u[np.arange(pieces), loss.argmin(axis=1)]
+    loss = np.where(np.isnan(loss), np.inf, loss).reshape(PIECES, -1)
+    return u.reshape(*loss.shape, -1)[np.arange(PIECES), loss.argmin(axis=1)]
 
 
 def _held_out(

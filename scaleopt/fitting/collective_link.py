@@ -1,5 +1,6 @@
 """A link's envelope as one vector of logs, and the time by it of many cells at once."""
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -25,21 +26,19 @@ class Numbers(NamedTuple):
     """(levels, 2): a and b, within a node and, where there are several, across them."""
     protocol: Array | np.ndarray
     """(PIECES, levels, 3): α, β and c."""
-    count: Array | np.ndarray
+    counts: Array | np.ndarray
     """(2, COUNTS): the factors on α and on β of single counts, which are no part of the law."""
 
 
 def numbers_of(u: Array | np.ndarray) -> Numbers:
     """The parts of a vector."""
     levels = (len(u) - 3 - 2 * COUNTS) // (2 + 3 * PIECES)
-    shapes = Numbers((3,), (levels, 2), (PIECES, levels, 3), (2, COUNTS))
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    return Numbers(
-        *(
-            u[end - int(np.prod(shape)) : end].reshape(shape)
-            for shape, end in zip(shapes, ends, strict=True)
-        )
-    )
+    parts, begun = [], 0
+    for shape in ((3,), (levels, 2), (PIECES, levels, 3), (2, COUNTS)):
+        end = begun + math.prod(shape)
+        parts.append(u[begun:end].reshape(shape))
+        begun = end
+    return Numbers(*parts)
 
 
 def vector_of(numbers: Numbers) -> np.ndarray:
@@ -65,7 +64,7 @@ def log_time(u: Array, cells: Cells) -> Array:
 
 
 @eqx.filter_jit
-def log_times(u: Array, cells: Cells) -> Array:
+def log_times(u: Array | np.ndarray, cells: Cells) -> Array:
     """(lanes, cells): log seconds by the law of each vector."""
     return jax.vmap(log_time, in_axes=(0, None))(u, cells)
 
@@ -77,7 +76,7 @@ def log_time_there(u: Array, cell: Cells) -> Array:
     count would speak for the law as if they were twenty counts.
     """
     numbers = numbers_of(u)
-    message, sending = jnp.asarray(numbers.count)[:, cell.place]
+    message, sending = jnp.asarray(numbers.counts)[:, cell.place]
     # The launch is in units of the first α, and is the same at every count.
     whole = jnp.asarray(numbers.whole).at[0].add(-message)
     shift = jnp.stack([message, sending, jnp.zeros_like(message)])

@@ -31,8 +31,9 @@ def readied(table: pd.DataFrame, per_node: float = np.inf) -> pd.DataFrame:
     text = {name: table.get(name, blank).fillna("").astype(str) for name in ("op", "dtype")}
     nodes = pd.to_numeric(table.get("nodes", blank), errors="coerce")
     full = (table["devices"] / nodes).max()
-    inferred = np.ceil(table["devices"] / (per_node if np.isnan(full) else full))
-    nodes = nodes.fillna(np.maximum(inferred, 1.0)).astype(float)
+    share = table["devices"].to_numpy(float) / (per_node if np.isnan(full) else full)
+    inferred = pd.Series(np.maximum(np.ceil(share), 1.0), table.index)
+    nodes = nodes.fillna(inferred).astype(float)
     wrong = (nodes < 1) | (nodes > table["devices"])
     if wrong.any():
         row = table.index[wrong][0]
@@ -63,8 +64,8 @@ def kinds_of(rows: pd.DataFrame) -> list[tuple[str, tuple[str, ...], pd.DataFram
 
 def _apart(one: pd.Series, other: pd.Series) -> float:
     """The median |log| ratio of common cells; infinite where there are few."""
-    ratio = np.log(one / other).dropna().abs()
-    return float(ratio.median()) if len(ratio) >= FEWEST_CELLS else np.inf
+    ratio = (one / other).dropna().to_numpy(float)
+    return float(np.median(np.abs(np.log(ratio)))) if len(ratio) >= FEWEST_CELLS else np.inf
 
 
 class Cells(NamedTuple):

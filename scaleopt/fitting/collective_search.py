@@ -39,15 +39,17 @@ def padded(cells: Cells) -> Cells:
 class Found(NamedTuple):
     """Where each lane ended."""
 
-    u: Array | np.ndarray
+    u: Array
     """(lanes, parameters)."""
-    loss: Array | np.ndarray
+    loss: Array
     """(lanes,)."""
-    typical: Array | np.ndarray
+    typical: Array
     """(lanes,): the median |log| miss."""
 
 
-def search(cells: Cells, weight: np.ndarray, priors: list[Prior], begun: np.ndarray) -> Found:
+def search(
+    cells: Cells, weight: np.ndarray, priors: list[Prior], begun: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Fit every lane from where it begins.
 
     The noise that the loss is in units of is at first a guess, then what the first round missed.
@@ -57,6 +59,9 @@ def search(cells: Cells, weight: np.ndarray, priors: list[Prior], begun: np.ndar
         weight: (lanes, cells), 0 where a lane leaves a cell out.
         priors: one a lane.
         begun: (lanes, parameters).
+
+    Returns:
+        (lanes, parameters), where each ended, and (lanes,) its loss.
     """
     prior = Prior(*map(np.array, zip(*priors, strict=True)))
     cells, count = padded(cells), weight.shape[1]
@@ -66,7 +71,7 @@ def search(cells: Cells, weight: np.ndarray, priors: list[Prior], begun: np.ndar
         first = _descended(cells, weight, prior, guess, begun)
         noise = np.maximum(1.5 * np.asarray(first.typical), _NOISE)
         found = _descended(cells, weight, prior, noise, np.asarray(first.u))
-    return Found(*map(np.asarray, found))
+    return np.asarray(found.u), np.asarray(found.loss)
 
 
 @jax.jit
@@ -88,14 +93,14 @@ def _descended(cells: Cells, weight: Array, priors: Prior, noise: Array, begun: 
             # forwards, and a matrix so small that its squares are cheap.
             slopes = jax.vmap(jax.value_and_grad(log_time_there), in_axes=(None, 0))
             time, slope = slopes(u, cells)
-            miss, pull = (cells.log_time - time) / noise, (centre - u) / width
+            miss, pull = jnp.asarray(cells.log_time - time) / noise, (centre - u) / width
             heavy, held = weight * _huber_weight(miss), _huber_weight(pull)
             gradient = slope.T @ (heavy * miss) / noise + held * pull / width
             curvature = (slope.T * heavy) @ slope / noise**2 + jnp.diag(held / width**2)
             damped = curvature + damping * jnp.diag(jnp.diag(curvature))
             tried = u + jnp.linalg.solve(damped, gradient)
             here = loss_of(u, miss)
-            there = loss_of(tried, (cells.log_time - predicted(tried)) / noise)
+            there = loss_of(tried, jnp.asarray(cells.log_time - predicted(tried)) / noise)
             better = there < here
             damping = jnp.clip(jnp.where(better, damping / 3, damping * 4), 1e-9, 1e8)
             return (jnp.where(better, tried, u), damping), here
