@@ -55,7 +55,7 @@ def peak_of_reading(path):
 def test_memory_does_not_grow_with_the_log(tmp_path):
     path = tmp_path / "x.log"
     peaks = []
-    for megabytes in (2, 5):
+    for megabytes in (1, 3):
         write_long(path, megabytes)
         peak, table = peak_of_reading(path)
         peaks.append(peak)
