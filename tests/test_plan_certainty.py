@@ -9,8 +9,8 @@ import pytest
 
 import scaleopt as so
 from scaleopt.fitting.propagate import drawn_points
+from scaleopt.fitting.train_step_solve import split_step
 from scaleopt.models.machine import Machine
-from scaleopt.models.memory import traffic_factor
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.planning.certainty import certainty
@@ -106,18 +106,14 @@ def test_odds_are_odds(found):
     assert "How sure:" in found.explain()
 
 
-@jax.jit
-def _terms(machine, split):
-    return machine.terms(GPT, split)
+_seconds = jax.jit(split_step)
 
 
 def seconds_on(machine, best):
     """Of a step on a machine, as the models say."""
     with jax.enable_x64(True):
         split = jax.tree.map(float, best.split)
-        terms = _terms(machine, split)
-        more = float(traffic_factor(best.zero, split.accumulation)) - 1
-        return float(terms.total + more * terms.data)
+        return float(_seconds(machine, jax.tree.map(float, GPT), split, float(best.zero)))
 
 
 def test_the_list_holds_what_a_whole_plan_finds_on_drawn_machines(fit, found):

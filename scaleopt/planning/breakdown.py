@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from scaleopt.models.machine import Machine, TrainingTerms
@@ -40,7 +41,10 @@ def _parts(
 ) -> tuple[TrainingTerms, DeviceMemory]:
     terms = machine.terms(model, split)
     data = terms.data * traffic_factor(zero, split.accumulation)
-    terms = eqx.tree_at(lambda parts: parts.data, terms, data)
+    replicas = jnp.asarray(split.data * split.context, float)
+    saved = (1 - 1 / replicas) * machine.update(split.counts(model).parameters)
+    moved = terms.memory - jnp.where(jnp.asarray(zero) > 0, saved, 0.0)
+    terms = eqx.tree_at(lambda parts: (parts.data, parts.memory), terms, (data, moved))
     return terms, training_memory(model, split, zero=zero, precision=precision)
 
 

@@ -14,12 +14,11 @@ from scaleopt.fitting.parameters import Parameters, Point
 from scaleopt.fitting.propagate import drawn_points
 from scaleopt.fitting.result import Fit
 from scaleopt.models.machine import Machine
-from scaleopt.models.memory import traffic_factor
 from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.layouts import AXES
 from scaleopt.planning.searched import Searched
-from scaleopt.planning.tables import Problem, evaluate, parts_of
+from scaleopt.planning.tables import Problem, evaluate, parts_of, step_of
 from scaleopt.planning.words import dollars, duration, percent
 from scaleopt.units import Scalar
 
@@ -149,22 +148,21 @@ def _range(
 ) -> tuple[float, float, bool]:
     """The range of a step that the fit predicts, and whether it hangs on what no row tells."""
     model, split = side.problem.model, best.split
-    sizes = ("hidden", "heads", "layers", "seq_len", "vocab")
+    sizes = ("hidden", "heads", "layers", "seq_len", "vocab", "kv_heads", "feed_forward")
     columns = {name: float(np.asarray(getattr(model, name))) for name in sizes}
     told = ("data", "tensor", "pipeline", "micro_batch", "interleave", "sequence_parallel")
     columns |= {name: float(getattr(split, name)) for name in told}
     columns |= {
+        "gated": float(model.gated),
+        "fused_attention": float(model.fused_attention),
         "devices": best.devices,
         "nodes": max(1.0, best.devices / side.offer.node_size),
         "global_batch": best.global_batch,
         "recompute": RECOMPUTE[int(split.recompute)],
+        "zero": float(best.zero),
     }
     predicted = fit.predict(pd.DataFrame([columns]), level=level)
-    # The rows that a fit predicts know no ZeRO, which passes more: as a share of the step.
-    axes = [float(getattr(split, name)) for name in (*AXES, "recompute", "sequence_parallel")]
-    parts = evaluate(side.problem, [np.array([number]) for number in (*axes, best.zero)])
-    more = best.step_time / float(parts.seconds[0] + parts.data[0])
-    low, high = float(predicted.low[0]) * more, float(predicted.high[0]) * more
+    low, high = float(predicted.low[0]), float(predicted.high[0])
     return low, high, not np.isfinite(high)
 
 
@@ -192,13 +190,12 @@ def _drawn(
 def _seconds(parameters: Parameters, points: Point, problem: Problem, columns: Scalar) -> Array:
     """Seconds of a step of each configuration on each drawn machine, (draws, configurations)."""
     columns = jnp.asarray(columns)
-    factor = traffic_factor(columns[-1], columns[5])
 
     def on(u: Array) -> Array:
         drawn: Machine = parameters.model(points._replace(u=u).values())
         machine = eqx.tree_at(lambda m: m.node_size, drawn, problem.machine.node_size)
         parts = parts_of(eqx.tree_at(lambda p: p.machine, problem, machine), columns)
-        return parts.seconds + parts.data * factor
+        return step_of(parts, columns[-1], columns[AXES.index("accumulation")])
 
     return jax.lax.map(on, jnp.asarray(points.u))
 

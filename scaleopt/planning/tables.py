@@ -2,10 +2,11 @@
 
 With m micro-batches, v chunks a stage, and f micro-batches in flight, a step takes
 
-  once + m · each + fill/v + v m · passed + data
+  once + m · each + fill/v + v m · passed + data − saved
 
-where all but the last depend on (t, p, b), the options and whether neighbours in the pipeline share
-a node, and data on (t, p, d) alone: that is how `Machine` and the schedule are made. A device holds
+where all but the last two depend on (t, p, b), the options and whether neighbours in the pipeline
+share a node, and these on (t, p, d) alone: that is how `Machine` and the schedule are made. With
+ZeRO data grows by its traffic, and what a device need not update is saved. A device holds
 
   rest + f · kept + states
 
@@ -70,6 +71,8 @@ class Parts(NamedTuple):
     """Of a step, but for what the data axis passes."""
     data: Any
     """Seconds of the gradients' all-reduce."""
+    saved: Any
+    """Seconds of the update that other replicas do where ZeRO splits the optimizer."""
     held: Any
     """Bytes of a device."""
     flight: Any
@@ -82,7 +85,7 @@ class Tables(NamedTuple):
     stages: np.ndarray
     """(pairs · sequences · 2, parts, recomputation × sequence parallelism), last across nodes."""
     data: np.ndarray
-    """(pairs · replicas,)"""
+    """(pairs · replicas, 2): data and saved"""
     states: np.ndarray
     """(pairs · replicas, ZeRO stages)"""
     zero: np.ndarray
@@ -152,10 +155,11 @@ def _by_replicas(
     one, none = np.ones(len(data)), np.zeros(len(data))
     found = evaluate(problem, [tensor, pipeline, one, data, one, one, none, none, stage])
     size = (len(pairs), len(many), len(stages))
-    passed, held = np.reshape(found.data, size), np.reshape(found.held, size)
+    passed = np.reshape(np.stack([found.data, found.saved], axis=1), (*size, 2))
+    held = np.reshape(found.held, size)
     alone = (replicas[:, None] == 1) & (zero > zero.min())  # one replica has nothing to split
     states = held[:, 1:, 1:] - held[:, :1, :1] + np.where(alone, np.inf, 0.0)
-    return passed[:, 1:, 0].ravel(), states.reshape(-1, len(zero))
+    return passed[:, 1:, 0].reshape(-1, 2), states.reshape(-1, len(zero))
 
 
 def _grid(*axes: np.ndarray | list[int]) -> list[np.ndarray]:
@@ -199,7 +203,18 @@ def parts_of(problem: Problem, columns: Array) -> Parts:
     )
     terms = problem.machine.terms(problem.model, split)
     held = training_memory(problem.model, split, zero=zero, precision=problem.precision)
-    return Parts(terms.total - terms.data, terms.data, held.total, layers_in_flight(split))
+    replicas = jnp.asarray(split.data * split.context, float)
+    saved = (1 - 1 / replicas) * problem.machine.update(split.counts(problem.model).parameters)
+    return Parts(terms.total - terms.data, terms.data, saved, held.total, layers_in_flight(split))
+
+
+def step_of(parts: Parts, zero: Scalar, accumulation: Scalar) -> Array:
+    """Seconds of a step under ZeRO."""
+    return (
+        jnp.asarray(parts.seconds)
+        + parts.data * traffic_factor(zero, accumulation)
+        - jnp.where(jnp.asarray(zero) > 0, parts.saved, 0.0)
+    )
 
 
 class Entries(NamedTuple):
@@ -227,7 +242,7 @@ def entries(found: Tables, tile: np.ndarray) -> Entries:
     axis = at["pair"] * found.replicas + at["replicas"]
     return Entries(
         np.take(found.stages, stage, axis=0),
-        np.take(found.data, axis),
+        np.take(found.data, axis, axis=0),
         np.take(found.states, axis, axis=0),
         found.zero,
         tile[: len(AXES)].astype(np.float64),
@@ -246,7 +261,8 @@ def added_up(found: Entries) -> tuple[Array, Array]:
     flight, chunks, batches = layers_in_flight(split)[:, None], chunks[:, None], batches[:, None]
     once, each, fill, passed, rest, kept = jnp.moveaxis(jnp.asarray(found.stages), 1, 0)
     seconds = once + batches * (each + chunks * passed) + fill / chunks
-    data = jnp.asarray(found.data)[:, None] * traffic_factor(found.zero, batches)
+    data, saved = jnp.asarray(found.data).T[:, :, None]
+    data = data * traffic_factor(found.zero, batches) - jnp.where(found.zero > 0, saved, 0.0)
     held = rest + flight * kept
     states = jnp.asarray(found.states)
     return seconds[:, :, None] + data[:, None], held[:, :, None] + states[:, None]

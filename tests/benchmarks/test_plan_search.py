@@ -67,7 +67,8 @@ def in_numpy(found):
         [1.5 * batches * np.ones(4), (batches + 1) / 2 * np.ones(4)],
         1.0,
     )
-    seconds = seconds[:, :, None] + (found.data[:, None] * factor)[:, None]
+    data, saved = found.data[:, :, None].transpose(1, 0, 2)
+    seconds = seconds[:, :, None] + (data * factor - np.where(found.zero > 0, saved, 0))[:, None]
     held = (rest + flight * kept)[:, :, None] + found.states[:, None]
     seconds, held = (np.reshape(part, (len(batches), -1)) for part in (seconds, held))
     fitting = np.where(held <= MEMORY, seconds, np.inf)

@@ -59,7 +59,8 @@ def _evaluated(machine, model, columns):
     )
     once = machine.terms(model, split).data
     volume = jnp.where(zero == 3, 1.5 * m, jnp.where(zero == 2, (m + 1) / 2, 1.0))
-    seconds = machine(model, split) + (volume - 1) * once
+    others = jnp.where(zero > 0, 1 - 1 / d, 0.0) * machine.update(split.counts(model).parameters)
+    seconds = machine(model, split) + (volume - 1) * once - others
     return seconds, training_memory(model, split, zero=zero).total
 
 
