@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "studies"
-STUDIES = sorted(path for path in FOLDER.glob("*.py") if path.name != "frame.py")
+SHARED = {"frame.py", "training_runs.py"}
+"""What studies have in common, and no studies themselves."""
+STUDIES = sorted(path for path in FOLDER.glob("*.py") if path.name not in SHARED)
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
