@@ -76,6 +76,12 @@ TRAINING = (
     Column("interleave", "chunks of layers on each stage", "whole", minimum=1),
     Column("recompute", "what is recomputed", "choice", choices=("none", "selective", "full")),
     Column("sequence_parallel", "1 where the rest of a layer is split by sequence", "flag"),
+    Column("context", "devices that share each sequence", "whole", minimum=1),
+    Column("zero", "ZeRO stage, 0 to 3: which states are split over the replicas", "whole"),
+    Column("kv_heads", "key-value heads; the attention heads unless given", "whole", minimum=1),
+    Column("feed_forward", "width of the MLP; four times hidden unless given", "whole", minimum=1),
+    Column("gated", "1 where the MLP has a third matrix as gate", "flag"),
+    Column("fused_attention", "1 where scores never go to memory", "flag"),
 )
 """Of `train_step` rows alone: the model and its split. A table has those that it needs."""
 
