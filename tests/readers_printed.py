@@ -70,7 +70,7 @@ def agree(row, other, said):
 
 def _partly_mended(original, damaged, from_end):
     """The texts that some of the damage makes, line by line."""
-    ours, theirs = original.split("\n"), damaged.split("\n")
+    ours, theirs = (text.rstrip("\n").split("\n") for text in (original, damaged))
     pieces = []
     for tag, a, b, c, d in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         pairs = min(b - a, d - c) * (tag == "replace")
@@ -125,7 +125,8 @@ def _free(line):
     """A line with nothing in place of its numbers, and of names that may be any."""
     if named := re.fullmatch(r"(PARAMETER(?= \S+$)|REGION) [ -~]+", line):
         return named[1]
-    shape = _NUMBER.sub("0", re.sub(r'"[^"\\]*"', '""', line))
+    shape = _NUMBER.sub("0", re.sub(r'"(?:[^"\\]|\\.)*"', '""', line))
+    shape = re.sub(r" *([(),]) *", r"\1", shape)  # where spaces say nothing
     return re.sub(r"(?<=DATA 0)( 0)+$|(?<=:\[0)(,0)+(?=\]\}\]\}\}\}$)", "", shape)  # any repeats
 
 

@@ -17,7 +17,7 @@ from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing, dt
 from scaleopt.units import us
 
 _TITLE = re.compile(
-    r"#?\s*OSU\b.*?\b(?:MPI|NCCL|RCCL|XCCL|UPC\+*)(?:-[A-Z]+)*\s+(.*?)\s+Test\b(.*)"
+    r"#?\s*OSU\b.*?\b(?:MPI|NCCL|RCCL|XCCL|UPC\+*)(?:-[A-Z]+(?: MANAGED)?)*\s+(.*?)\s+Test\b(.*)"
 )
 _HEADER = re.compile(r"#?\s*Size\s+.*(?:Latency|Bandwidth|Overall|MB/s|\(us\))", re.IGNORECASE)
 POWERS = {"all_gather": 1, "all_to_all": 2, "permute": 1}
