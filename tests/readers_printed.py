@@ -300,7 +300,7 @@ def _torch(lines):
 
 def _extrap(lines):
     names = [line.split()[1] for line in lines if line.startswith("PARAMETER")]
-    points = re.findall(r"\((\d\S*) (\d\S*)\)", lines[2])
+    points = re.findall(r"\( *([^() ]+) +([^() ]+) *\)", lines[2])
     region = lines[4].partition(" ")[2].strip()
     data = [line.split()[1:] for line in lines if line.startswith("DATA")]
     return _points(names, region, points, data)
