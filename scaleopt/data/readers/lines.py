@@ -57,9 +57,9 @@ def records(path: Path, delimiter: str | None = None) -> Iterator[tuple[Line, li
 
 
 def _cells(text: str, delimiter: str) -> list[str]:
-    """The cells of a line; none of one that no CSV has, as with a cell of a hundred kilobytes."""
+    """The cells of a line; none of one that no CSV has, as with a quotation that does not end."""
     try:
-        return next(csv.reader([text], delimiter=delimiter), [])
+        return next(csv.reader([text], delimiter=delimiter, strict=True), [])
     except csv.Error:
         return []
 
