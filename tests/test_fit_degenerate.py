@@ -67,6 +67,6 @@ def test_more_rows_than_memory_is_kept_for_are_refused():
 def test_an_option_that_is_not_known_is_refused():
     table = table_of([1, 2, 4], [9.0, 5.0, 3.0])
     with pytest.raises(ValueError, match="loss='huber'; choose one of tukey, squares"):
-        so.fit(LAW, table, loss="huber")
+        so.fit(LAW, table, loss="huber")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="residuals='relative'; choose one of log, absolute"):
-        so.fit(LAW, table, residuals="relative")
+        so.fit(LAW, table, residuals="relative")  # pyright: ignore[reportArgumentType]

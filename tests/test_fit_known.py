@@ -1,5 +1,7 @@
 """Weights and priors: against scipy's least squares of the same residuals."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,7 +22,7 @@ def amdahl(devices, *, serial: Seconds, work: Seconds):
 LAW = Partial(amdahl, serial=1.0, work=1.0)
 
 
-def table_of(seed, weight=1.0, noise=0.03):
+def table_of(seed, weight: Any = 1.0, noise=0.03):
     random = np.random.default_rng(seed)
     scatter = noise / np.sqrt(weight)
     time = (0.5 + 12 / DEVICES) * np.exp(random.normal(0, 1, DEVICES.size) * scatter)

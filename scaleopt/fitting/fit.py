@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import equinox as eqx
 import numpy as np
@@ -16,8 +16,6 @@ from scaleopt.fitting.loss import Loss
 from scaleopt.fitting.parameters import free_parameters
 from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.result import Fit
-
-Model = TypeVar("Model")
 
 _LOSSES = ("tukey", "squares")
 _RESIDUALS = ("log", "absolute")
@@ -34,7 +32,7 @@ class CallModel(eqx.Module):
 
 
 def fit(
-    model: Model,
+    model: Any,
     table: pd.DataFrame,
     *,
     measured: str = "time_s",
@@ -46,7 +44,7 @@ def fit(
     cluster: str | None = None,
     loss: Literal["tukey", "squares"] = "tukey",
     residuals: Literal["log", "absolute"] = "log",
-) -> Fit[Model]:
+) -> Fit[Any]:
     """Fit the free numbers of a model to the times of a table.
 
     Minimises Tukey's loss of log measured − log predicted, in float64, with the noise of each
