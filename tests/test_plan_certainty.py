@@ -81,17 +81,26 @@ def found(fit):
     return plan(GPT, fit, deadline=48 * hour, **RUN)
 
 
+_seconds = jax.jit(split_step)
+
+
+def seconds_on(machine, best):
+    """Of a step on a machine, as the models say."""
+    with jax.enable_x64(True):
+        split = jax.tree.map(float, best.split)
+        return float(_seconds(machine, jax.tree.map(float, GPT), split, float(best.zero)))
+
+
 def test_the_choice_is_near_the_true_best(found):
     truly = plan(GPT, TRUTH, deadline=48 * hour, **RUN)
     assert found.best is not None
     assert truly.best is not None
-    split = found.best.split
-    lost = float(TRUTH(GPT, split)) / truly.best.step_time - 1
-    assert lost < 0.05
+    truth = seconds_on(TRUTH, found.best)
+    assert truth / truly.best.step_time - 1 < 0.05
     assert found.certainty is not None
     low, high = found.certainty.time
     assert low < found.best.time < high
-    assert low < float(TRUTH(GPT, split)) * found.best.steps < high
+    assert low < truth * found.best.steps < high
 
 
 def test_odds_are_odds(found):
@@ -104,16 +113,6 @@ def test_odds_are_odds(found):
     assert sure.regret >= 0
     assert 0 <= sure.kept["deadline"] <= 1
     assert "How sure:" in found.explain()
-
-
-_seconds = jax.jit(split_step)
-
-
-def seconds_on(machine, best):
-    """Of a step on a machine, as the models say."""
-    with jax.enable_x64(True):
-        split = jax.tree.map(float, best.split)
-        return float(_seconds(machine, jax.tree.map(float, GPT), split, float(best.zero)))
 
 
 def test_the_list_holds_what_a_whole_plan_finds_on_drawn_machines(fit, found):
