@@ -98,6 +98,9 @@ from .planning.plan import plan as plan
 from .planning.scaling import ScalingCurve as ScalingCurve
 from .planning.scaling import strong_scaling as strong_scaling
 from .planning.scaling import weak_scaling as weak_scaling
+from .show.diagnostics import draw_predicted as draw_predicted
+from .show.diagnostics import draw_residuals as draw_residuals
+from .show.diagnostics_valley import draw_valley as draw_valley
 from .show.export.registry import export as export
 from .show.text import report as report
 from .units import format_si as format_si

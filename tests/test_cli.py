@@ -46,7 +46,8 @@ def test_a_run_leaves_everything_it_concluded(quick_run):
     done, folder = quick_run
     assert done.returncode == 0, done.stderr
     written = {path.name for path in folder.iterdir()}
-    assert written == {"measurements.csv", "report.txt", "result.json", "step_time.png"}
+    pictures = {"diagnostics.png", "step_time.png"}
+    assert written == {"measurements.csv", "report.txt", "result.json"} | pictures
     assert (folder / "report.txt").read_text().strip() in done.stdout
     assert (folder / "step_time.png").read_bytes()[:4] == b"\x89PNG"
     assert "compiling" in done.stderr or "measured" in done.stderr
@@ -77,6 +78,7 @@ def test_fit_reports_and_keeps_what_it_found(table, tmp_path):
     assert "N* = 228" in done.output
     assert "N* lies beyond the 8 measured" in done.output
     assert {path.name for path in (tmp_path / "o").iterdir()} == {
+        "diagnostics.png",
         "report.txt",
         "result.json",
         "step_time.png",

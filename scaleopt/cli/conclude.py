@@ -51,6 +51,11 @@ def conclude(
         (folder / "result.json").write_text(result + "\n", encoding="utf-8")
         if choice is not None and not choice.open:
             save_step_time(fitted, choice, folder / "step_time.png", level)
+        if not fitted.failure:
+            # Loaded only where it is drawn, since a fit without a folder is not to wait for it.
+            from scaleopt.show.diagnostics import save_diagnostics
+
+            save_diagnostics(fitted, folder / "diagnostics.png", level)
     typer.echo(result if as_json else text)
     if folder is not None and not as_json:
         written = ", ".join(sorted(file.name for file in folder.iterdir()))

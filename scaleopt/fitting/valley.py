@@ -2,12 +2,11 @@
 
 Far from the best point an interval is only as good as the square that it takes the loss for. Here
 the loss itself is followed: at each place of a grid of two parameters the others are solved anew.
-Each row keeps the say that the robust loss gives it at the best point, w = ψ(e)/e, so that this is
-a sum of squares whose minimum is the fit's; rows of one cell are then one row with their weighted
-mean, which changes nothing and costs little. Misfit and shared shifts make a fit less sure than its
-rows alone: the loss is scaled, in each direction, so that near the best point it has the fit's own
-covariance. A place is in the region of a level where the scaled excess D of the loss has
-D / 2 ≤ F(level; 2, ν).
+Each row keeps the say that the robust loss gives it at the best point, so that this is a sum of
+squares (`scaleopt.fitting.squares`) whose minimum is the fit's. Misfit and shared shifts make a fit
+less sure than its rows alone: the loss is scaled, in each direction, so that near the best point it
+has the fit's own covariance. A place is in the region of a level where the scaled excess D of the
+loss has D / 2 ≤ F(level; 2, ν).
 
 A fit that is not of independent rows (training steps) has no such sum; of it the square of its
 covariance is given. Near the best point that is the same, and it mostly suffices: a parameter that
@@ -21,28 +20,22 @@ independence loglikelihood", Biometrika 94, 2007 (the scaling).
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from scipy import special
 
-from scaleopt.fitting.descent import TableSearch
-from scaleopt.fitting.parameters import Coordinate, Point
+from scaleopt.fitting.parameters import Coordinate
 from scaleopt.fitting.result import Fit
-from scaleopt.fitting.search import Problem
+from scaleopt.fitting.squares import Squares, squared
 from scaleopt.fitting.uncertainty import INVOLVED
 
-_GRID = 41
+_GRID, _OPEN_GRID = 41, 121
+"""An open valley may be narrow, and it is not known before where it runs."""
 _BEYOND, _BROADER, _TRIES = 1.35, 1.7, 3
 _WIDEST = 0.95
 """The level of the widest region that is to be seen whole."""
 _OPEN_REACH = np.log(30.0)
 """How far, as a log, a parameter is followed that nothing bounds."""
-_STEPS, _SETTLED = 20, 1e-4
-_FIRST_DAMPING, _LEAST_DAMPING = 1e-3, 1e-12
-_NUMBERS_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,7 @@ class Valley:
     """Whether the parameter is positive for certain, so that a log axis suits it."""
     inverse: tuple[bool, bool]
     """Whether 1/θ is given, in which time is linear, since θ may have no limit."""
-    values: tuple[np.ndarray, np.ndarray]
+    grid: tuple[np.ndarray, np.ndarray]
     """Of each parameter at each place of the grid; below 0 where it may be 0 or less."""
     best: tuple[float, float]
     """The best pair, possible or not."""
@@ -88,7 +81,7 @@ def valley(fit: Fit[Any], first: str | None = None, second: str | None = None) -
     point, open_ = fit.point, bool(fit.covariance.unseen[np.array(pair)].any())
     told = len(fit.covariance.blind) < len(fit.names)
     with jax.enable_x64(True):
-        squares = _Squares.of(fit.problem, point) if fit.problem is not None and told else None
+        squares = Squares.of(fit.problem, point) if fit.problem is not None and told else None
     frame = _frame(fit, pair)
     steps, share, square = _regions(fit, pair, squares, frame)
     for _ in range(_TRIES):
@@ -108,7 +101,7 @@ def valley(fit: Fit[Any], first: str | None = None, second: str | None = None) -
         units=(fit.parameters.units[pair[0]], fit.parameters.units[pair[1]]),
         logarithmic=_two(kinds == Coordinate.LOG),
         inverse=_two(kinds == Coordinate.RECIPROCAL),
-        values=(first_values[0], second_values[0]),
+        grid=(first_values[0], second_values[0]),
         best=(float(first_values[1]), float(second_values[1])),
         possible=(float(first_values[2]), float(second_values[2])),
         share=share,
@@ -134,7 +127,7 @@ def most_confounded(fit: Fit[Any], first: str | None, second: str | None) -> tup
     """
     names = fit.names
     if len(names) < 2:
-        raise ValueError(f"the fit has one free parameter, {names[0]}; a valley is of two")
+        raise ValueError(f"the fit has one free parameter, {''.join(names)}; a valley is of two")
     for name in (first, second):
         if name is not None and name not in names:
             raise ValueError(f"{name!r} is no free parameter of the fit; it has {', '.join(names)}")
@@ -152,136 +145,21 @@ def most_confounded(fit: Fit[Any], first: str | None, second: str | None) -> tup
     return int(one), int(other)
 
 
-@dataclass(frozen=True)
-class _Squares:
-    """The sum of squares that a fit's loss is about its best point, a row for each cell."""
-
-    table: TableSearch
-    """The cells, and the priors behind them."""
-    root_precision: np.ndarray
-    """(cells + parameters,): the inverse deviation of each."""
-    told: np.ndarray
-    """(parameters, parameters): half of its curvature there."""
-
-    @classmethod
-    def of(cls, problem: Problem, best: Point) -> "_Squares":
-        """The squares of a problem about its best point."""
-        held = best._replace(frozen=np.ones_like(best.u, bool))
-        held = Point(*(np.asarray(each)[None] for each in held))
-        there = problem.solved(held)
-        row_scale, influence, predicted = (
-            each[0] for each in (there.row_scale, there.influence, there.predicted)
-        )
-        measured = problem.tables.measured[0]
-        miss = (measured - predicted) / row_scale
-        say = np.where(miss == 0, 1.0, influence / np.where(miss == 0, 1.0, miss)) / row_scale**2
-        cell = problem.nests.cell
-        first = np.unique(cell, return_index=True)[1]
-        precision = np.bincount(cell, say)
-        heard = precision > 0
-        mean = np.bincount(cell, say * measured) / np.where(heard, precision, 1.0)
-        prior_log, prior_precision = (np.asarray(each) for each in problem.rows.prior)
-        # A cell of outliers alone has no say, and its mean no meaning.
-        known = np.concatenate([np.where(heard, mean, predicted[first]), prior_log])
-        root_precision = np.concatenate([np.sqrt(precision), prior_precision])
-        columns = {name: each[first] for name, each in problem.rows.columns.items()}
-        table = TableSearch(
-            problem.observe,
-            problem.parameters,
-            problem.loss,
-            problem.rows._replace(columns=columns),
-            jax.tree.map(jnp.asarray, best),
-            measured=jnp.asarray(known),
-            copies=jnp.ones(len(known)),
-        )
-        slope = there.jacobian[0][first] * np.sqrt(precision)[:, None]
-        told = slope.T @ slope + np.diag(there.prior_slope[0] ** 2)
-        return cls(table, root_precision, told)
-
-    def excess(self, pair: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By how much the least sum grows when the pair steps away, and its square about 0."""
-        rest = np.setdiff1d(np.arange(len(self.told)), pair)
-        best = np.asarray(self.table.point.u)
-        # To first order the rest follows the pair along the valley: a near start for its solve.
-        across = np.linalg.pinv(self.told[np.ix_(rest, rest)]) @ self.told[np.ix_(rest, pair)]
-        steps = np.concatenate([np.zeros((1, 2)), steps])
-        u = np.empty((len(steps), len(best)))
-        u[:, pair], u[:, rest] = best[pair] + steps, best[rest] - steps @ across.T
-        # The far end of the valley may lie where a time is below 0; its rest then starts at home.
-        lost = ~np.isfinite(self._residual(u)[0]).all(axis=-1)
-        u[np.ix_(lost, rest)] = best[rest]
-        at_once = max(1, _NUMBERS_AT_ONCE // (len(self.root_precision) * len(best)))
-        sums = np.concatenate(
-            [self._least(u[at : at + at_once], rest) for at in range(0, len(u), at_once)]
-        )
-        square = self.told[np.ix_(pair, pair)] - self.told[np.ix_(pair, rest)] @ across
-        return np.maximum(sums[1:] - sums[0], 0.0), _squared(steps[1:], square)
-
-    def _least(self, u: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """(places,): the least sum of squares from each u, moving the rest alone.
-
-        Levenberg–Marquardt of all places in step; infinite where no time was above 0.
-        """
-        residual, slope = self._residual(u)
-        sums, damping = _sums(residual), np.full(len(u), _FIRST_DAMPING)
-        for _ in range(_STEPS if len(rest) else 0):
-            moving = np.where(np.isfinite(sums)[:, None, None], slope[..., rest], 0.0)
-            length = np.sqrt(np.maximum(np.sum(moving**2, axis=1), 1e-30))
-            unit = moving / length[:, None]
-            square = unit.mT @ unit + damping[:, None, None] * np.eye(len(rest))
-            pull = unit.mT @ np.nan_to_num(residual)[..., None]
-            tried = u.copy()
-            tried[:, rest] += np.linalg.solve(square, pull)[..., 0] / length
-            new_residual, new_slope = self._residual(tried)
-            new = _sums(new_residual)
-            better = new < sums
-            gain = np.where(better, sums - new, 0.0)
-            u, sums = np.where(better[:, None], tried, u), np.where(better, new, sums)
-            residual = np.where(better[:, None], new_residual, residual)
-            slope = np.where(better[:, None, None], new_slope, slope)
-            damping = np.maximum(np.where(better, damping / 10, 4 * damping), _LEAST_DAMPING)
-            if not np.any(gain > _SETTLED):
-                break
-        return sums
-
-    def _residual(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(places, cells + parameters): what is missed at each u, in deviations, and its slope."""
-        looked, by_u = (np.asarray(each) for each in _look(self.table, jnp.asarray(u)))
-        heard = self.root_precision > 0
-        # Without a prior a parameter may be below 0, and its log is not a number.
-        miss = self.root_precision * (np.asarray(self.table.measured) - looked)
-        return np.where(heard, miss, 0.0), np.where(heard[:, None], by_u, 0.0) * (
-            self.root_precision[:, None]
-        )
-
-
-@eqx.filter_jit
-def _look(table: TableSearch, u: Array) -> tuple[Array, Array]:
-    """What the model says of each cell at each u, and its slope."""
-    return jax.vmap(lambda each: (table.look(each), jax.jacfwd(table.look)(each)))(u)
-
-
-def _sums(residual: np.ndarray) -> np.ndarray:
-    sums = np.sum(residual**2, axis=-1)
-    return np.where(np.isfinite(sums), sums, np.inf)
-
-
 def _regions(
-    fit: Fit[Any], pair: np.ndarray, squares: _Squares | None, frame: np.ndarray
+    fit: Fit[Any], pair: np.ndarray, squares: Squares | None, frame: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """The steps of a grid, and the level of each by the loss and by its square."""
-    side = np.linspace(-1, 1, _GRID)
+    open_ = fit.covariance.unseen[pair].any()
+    side = np.linspace(-1, 1, _OPEN_GRID if open_ else _GRID)
     steps = np.stack(np.meshgrid(side, side, indexing="ij"), -1) @ frame.T
-    square = None
-    if not fit.covariance.unseen[pair].any():
-        square = _share(_squared(steps, _precision(fit, pair)), fit)
+    square = None if open_ else _share(squared(steps, _precision(fit, pair)), fit)
     if squares is not None:
         return steps, _followed(fit, squares, pair, steps), square
     # Where the rows tell nothing at all, every place is as good as the best.
-    return steps, np.zeros((_GRID, _GRID)) if square is None else square, square
+    return steps, np.zeros(steps.shape[:2]) if square is None else square, square
 
 
-def _followed(fit: Fit[Any], squares: _Squares, pair: np.ndarray, steps: np.ndarray) -> np.ndarray:
+def _followed(fit: Fit[Any], squares: Squares, pair: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """The level of the region that each step away from the best pair is on the border of."""
     with jax.enable_x64(True):
         excess, by_rows = squares.excess(pair, steps.reshape(-1, 2))
@@ -290,7 +168,7 @@ def _followed(fit: Fit[Any], squares: _Squares, pair: np.ndarray, steps: np.ndar
         seen = len(fit.names) - len(fit.covariance.blind)
         factor = np.asarray(seen / np.sum(squares.told * fit.covariance.matrix))
     else:
-        own = _squared(steps.reshape(-1, 2), _precision(fit, pair))
+        own = squared(steps.reshape(-1, 2), _precision(fit, pair))
         factor = np.where(by_rows > 0, own, 1.0) / np.where(by_rows > 0, by_rows, 1.0)
     return _share(excess * factor, fit).reshape(steps.shape[:-1])
 
@@ -298,10 +176,6 @@ def _followed(fit: Fit[Any], squares: _Squares, pair: np.ndarray, steps: np.ndar
 def _precision(fit: Fit[Any], pair: np.ndarray) -> np.ndarray:
     """The inverse covariance of a pair that the rows tell."""
     return np.linalg.pinv(fit.covariance.matrix[np.ix_(pair, pair)])
-
-
-def _squared(steps: np.ndarray, precision: np.ndarray) -> np.ndarray:
-    return np.einsum("...i,ij,...j->...", steps, precision, steps)
 
 
 def _share(excess: np.ndarray, fit: Fit[Any]) -> np.ndarray:

@@ -67,7 +67,7 @@ def valley_panel(
     refuse(fit)
     found = valley(fit, first, second)
     axes = figure.subplots()
-    across, up = found.values
+    across, up = found.grid
     axes.contourf(
         across, up, found.share, levels=[0.0, *_LEVELS], colors=_SHADES, alpha=0.85, zorder=1
     )
@@ -121,7 +121,7 @@ def _finding(found: Valley) -> str:
         return f"{first}; regions of the covariance"
     differs = departure(found)
     if differs > _DIFFERENT:
-        return f"{first}; the intervals' view (dashed) is off by {100 * differs:.0f} % of its area"
+        return f"{first}; the intervals' view (dashed) differs by {100 * differs:.0f} %"
     return f"{first}; the intervals' view (dashed) holds"
 
 
@@ -141,7 +141,7 @@ def _label(axes: Axes, axis: Any, found: Valley, place: int) -> None:
     (axes.set_xlim if place == 0 else axes.set_ylim)(*ends)
     if found.logarithmic[place] and ends[1] > _DECADE * ends[0]:
         (axes.set_xscale if place == 0 else axes.set_yscale)("log")
-        axis.set_major_locator(LogLocator(numticks=6))
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
         axis.set_minor_locator(NullLocator())
     else:
         axis.set_major_locator(MaxNLocator(6))
@@ -151,7 +151,7 @@ def _label(axes: Axes, axis: Any, found: Valley, place: int) -> None:
 
 def _ends(found: Valley, place: int) -> tuple[float, float]:
     """What an axis spans: the widest regions, and a margin."""
-    values = found.values[place]
+    values = found.grid[place]
     if not found.open:
         inside = found.share < _LEVELS[-1]
         values = values[inside if found.square is None else inside | (found.square < _LEVELS[-1])]
