@@ -66,7 +66,7 @@ def log_time(u: Array, cells: Cells) -> Array:
 @eqx.filter_jit
 def log_times(u: Array | np.ndarray, cells: Cells) -> Array:
     """(lanes, cells): log seconds by the law of each vector."""
-    return jax.vmap(log_time, in_axes=(0, None))(u, cells)
+    return jax.vmap(log_time, in_axes=(0, None))(jnp.asarray(u), cells)
 
 
 def log_time_there(u: Array, cell: Cells) -> Array:

@@ -93,7 +93,8 @@ def _descended(cells: Cells, weight: Array, priors: Prior, noise: Array, begun: 
             # forwards, and a matrix so small that its squares are cheap.
             slopes = jax.vmap(jax.value_and_grad(log_time_there), in_axes=(None, 0))
             time, slope = slopes(u, cells)
-            miss, pull = jnp.asarray(cells.log_time - time) / noise, (centre - u) / width
+            miss = jnp.asarray(cells.log_time - time) / noise
+            pull = jnp.asarray((centre - u) / width)
             heavy, held = weight * _huber_weight(miss), _huber_weight(pull)
             gradient = slope.T @ (heavy * miss) / noise + held * pull / width
             curvature = (slope.T * heavy) @ slope / noise**2 + jnp.diag(held / width**2)
