@@ -29,7 +29,7 @@ from scaleopt.fitting.result import Fit
 from scaleopt.fitting.squares import Squares, squared
 from scaleopt.fitting.uncertainty import INVOLVED
 
-_GRID, _OPEN_GRID = 41, 121
+_GRID, _OPEN_GRID = 41, 81
 """An open valley may be narrow, and it is not known before where it runs."""
 _BEYOND, _BROADER, _TRIES = 1.35, 1.7, 3
 _WIDEST = 0.95
