@@ -29,7 +29,7 @@ from scaleopt.fitting.result import Fit
 from scaleopt.fitting.squares import Squares, squared
 from scaleopt.fitting.uncertainty import INVOLVED
 
-_GRID, _OPEN_GRID = 41, 81
+_GRID, _OPEN_GRID = 41, 101
 """An open valley may be narrow, and it is not known before where it runs."""
 _BEYOND, _BROADER, _TRIES = 1.35, 1.7, 3
 _WIDEST = 0.95
@@ -141,7 +141,8 @@ def most_confounded(fit: Fit[Any], first: str | None, second: str | None) -> tup
         return named[0], named[1]
     if named:
         return named[0], int(np.argmax(bond[named[0]]))
-    one, other = np.unravel_index(np.argmax(bond), bond.shape)
+    once = np.where(np.triu(np.ones_like(bond), 1) > 0, bond, -1.0)
+    one, other = np.unravel_index(np.argmax(once), once.shape)
     return int(one), int(other)
 
 
