@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scaleopt.data.schema import TRAINING
 from scaleopt.fitting.collective_result import CollectiveFit
 from scaleopt.fitting.result import Fit, check_level
 from scaleopt.fitting.train_step import TrainStepFit
 from scaleopt.units import format_si
 
-_CELL = ("devices", "nodes", "flops", "size_bytes", "moved_bytes", "injected_s", "method", "dtype")
+_STEP = ("devices", "nodes", "flops", "size_bytes", "moved_bytes", "injected_s", "method", "dtype")
+_CELL = (*_STEP, *(column.name for column in TRAINING))
 """The columns that repeats of one cell have in common."""
 WORK = {"size_bytes": ("size", "B"), "flops": ("work", "FLOP")}
 """What is done in a row: how an axis calls it, and its unit."""
@@ -69,7 +71,7 @@ def refuse(fit: Any) -> None:
 def worst_cell(rows: pd.DataFrame) -> str:
     """The cell whose median is furthest from its prediction, in words."""
     row = rows.iloc[int(np.argmax(np.abs(np.log(rows["cell_ratio"].to_numpy(float)))))]
-    return f"{row['cell_ratio']:.2f} × predicted at {_where(row)}"
+    return f"{row['cell_ratio']:.2f} × predicted {_where(row)}"
 
 
 def varied(rows: pd.DataFrame) -> list[str]:
@@ -89,7 +91,9 @@ def _where(row: pd.Series) -> str:
         for name, (_, unit) in WORK.items()
         if name in row and row[name] > 0
     ]
-    return " and ".join(words) + f"{' ' if words else ''}on {row['devices']:g}"
+    return (
+        f"{'at ' if words else ''}{' and '.join(words)}{' ' if words else ''}on {row['devices']:g}"
+    )
 
 
 def _of_fitted_kinds(fit: Fit[Any] | CollectiveFit, table: pd.DataFrame) -> pd.DataFrame:
