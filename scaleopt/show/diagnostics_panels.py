@@ -139,7 +139,7 @@ def _shade(axes: Axes, rows: pd.DataFrame, column: str, label: str) -> None:
         }
     )
     # No bound is drawn far outside the panel, since nothing is drawn at infinity.
-    bounds = stated.groupby("at").median().clip(1e-9, 1e9)
+    bounds = stated.groupby("at").median().clip(1e-8, 1e8)
     left, right = axes.get_xlim()
     at = np.concatenate([[left], bounds.index.to_numpy(float), [right]])
     low, high = (np.pad(bounds[name].to_numpy(), 1, mode="edge") for name in ("low", "high"))

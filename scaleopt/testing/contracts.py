@@ -73,6 +73,8 @@ def check_gradients(of: Subject, examples: int = _EXAMPLES) -> None:
             result, gradient = derive(numbers)
             for name, number in numbers.items():
                 step = 1e-6 * number
+                if of.units[name][1] == "count" and number - step < 1:
+                    continue  # below one device no law says anything
                 above = (float(value(numbers | {name: number + step})) - float(result)) / step
                 below = (float(result) - float(value(numbers | {name: number - step}))) / step
                 # A difference of 1e-6 keeps nine digits of the value and bends by as much again.
