@@ -10,11 +10,11 @@ from scaleopt.models.memory import (
     Precision,
     layer_activations,
     layers_in_flight,
-    traffic_factor,
     training_memory,
 )
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
+from scaleopt.models.zero import traffic_factor
 from scaleopt.units import GB, GiB
 
 # Korthikanti et al., MLSys 2023, figure 1: GiB of states, of activations along the tensor axis

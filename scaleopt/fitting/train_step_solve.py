@@ -28,9 +28,9 @@ from scaleopt.fitting.train_step_likeness import (
     tukey_weight,
 )
 from scaleopt.models.machine import Machine
-from scaleopt.models.memory import traffic_factor
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
+from scaleopt.models.zero import zero_terms
 
 PRIORS = {
     "rate": Prior(2.2e14, 2.0),
@@ -82,19 +82,8 @@ class ObserveTrainStep(eqx.Module):
         models = [
             Transformer(**shape, feed_forward=width, fused_attention=fused) for fused in self.fused
         ]
-        seconds = [split_step(machine, model, split, columns["zero"]) for model in models]
+        seconds = [zero_terms(machine, model, split, columns["zero"]).total for model in models]
         return jnp.where(columns["fused_attention"] > 0, seconds[-1], seconds[0])
-
-
-def split_step(machine: Machine, model: Transformer, split: Parallelism, zero: Array) -> Array:
-    """Seconds of a step whose states ZeRO splits.
-
-    More passes along the data axis, and each device updates its share of the parameters only.
-    """
-    terms, parameters = machine.terms(model, split), split.counts(model).parameters
-    more = (traffic_factor(zero, split.accumulation) - 1) * terms.data
-    kept = jnp.where(zero > 0, 1 / jnp.asarray(split.data * split.context, float), 1.0)
-    return jnp.asarray(terms.total + more - (1 - kept) * machine.update(parameters))
 
 
 class Solved(NamedTuple):

@@ -27,7 +27,7 @@ from jax import Array
 
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer, recompute_code
-from scaleopt.units import Bytes, Count, Scalar, real
+from scaleopt.units import Bytes, Scalar, real
 
 ZERO_STAGES = (0, 1, 2, 3)
 """How much of the states the data axis splits: nothing, optimizer, and gradients, and weights."""
@@ -211,28 +211,3 @@ def _sequences(split: Parallelism) -> Array:
     """As many sequences as a device sees tokens of, in a micro-batch."""
     batch, context = real(split.micro_batch, split.context)
     return batch / context
-
-
-def traffic_factor(zero: Scalar, accumulation: Count) -> Array:
-    """Bytes that the data axis passes each step under ZeRO, as a multiple of one all-reduce.
-
-    An all-reduce is a reduce-scatter and an all-gather of half its bytes each. Stages 0 and 1 need
-    one of each; stage 2 reduces the gradients of every micro-batch; stage 3 gathers the weights
-    for the forward pass and for the backward pass of every micro-batch besides.
-
-    factor = 1, 1, (m + 1)/2, 3 m/2 at stages 0, 1, 2, 3
-
-    Args:
-        zero: ZeRO stage, 0 to 3.
-        accumulation: m, micro-batches of a step.
-
-    Returns:
-        The factor.
-
-    >>> [float(traffic_factor(stage, 1)) for stage in (0, 1, 2, 3)]
-    [1.0, 1.0, 1.0, 1.5]
-
-    Source: S. Rajbhandari et al., SC 2020, section 7.
-    """
-    zero, batches = real(zero, accumulation)
-    return jnp.select([zero >= 3, zero >= 2], [1.5 * batches, (batches + 1) / 2], 1.0)

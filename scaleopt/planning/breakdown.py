@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from scaleopt.models.machine import Machine, TrainingTerms
-from scaleopt.models.memory import DeviceMemory, Precision, traffic_factor, training_memory
+from scaleopt.models.memory import DeviceMemory, Precision, training_memory
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
+from scaleopt.models.zero import zero_terms
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.tables import Problem
 from scaleopt.units import Scalar
@@ -39,12 +39,7 @@ def breakdown(
 def _parts(
     machine: Machine, model: Transformer, precision: Precision, split: Parallelism, zero: Scalar
 ) -> tuple[TrainingTerms, DeviceMemory]:
-    terms = machine.terms(model, split)
-    data = terms.data * traffic_factor(zero, split.accumulation)
-    replicas = jnp.asarray(split.data * split.context, float)
-    saved = (1 - 1 / replicas) * machine.update(split.counts(model).parameters)
-    moved = terms.memory - jnp.where(jnp.asarray(zero) > 0, saved, 0.0)
-    terms = eqx.tree_at(lambda parts: (parts.data, parts.memory), terms, (data, moved))
+    terms = zero_terms(machine, model, split, zero)
     return terms, training_memory(model, split, zero=zero, precision=precision)
 
 

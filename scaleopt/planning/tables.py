@@ -27,11 +27,11 @@ from scaleopt.models.machine import Machine
 from scaleopt.models.memory import (
     Precision,
     layers_in_flight,
-    traffic_factor,
     training_memory,
 )
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
+from scaleopt.models.zero import saved_update, zero_seconds
 from scaleopt.planning.layouts import AXES, PLACES, Layouts
 from scaleopt.planning.options import Options
 from scaleopt.units import Scalar
@@ -203,18 +203,14 @@ def parts_of(problem: Problem, columns: Array) -> Parts:
     )
     terms = problem.machine.terms(problem.model, split)
     held = training_memory(problem.model, split, zero=zero, precision=problem.precision)
-    replicas = jnp.asarray(split.data * split.context, float)
-    saved = (1 - 1 / replicas) * problem.machine.update(split.counts(problem.model).parameters)
+    saved = saved_update(problem.machine, problem.model, split)
     return Parts(terms.total - terms.data, terms.data, saved, held.total, layers_in_flight(split))
 
 
 def step_of(parts: Parts, zero: Scalar, accumulation: Scalar) -> Array:
     """Seconds of a step under ZeRO."""
-    return (
-        jnp.asarray(parts.seconds)
-        + parts.data * traffic_factor(zero, accumulation)
-        - jnp.where(jnp.asarray(zero) > 0, parts.saved, 0.0)
-    )
+    data, saved = zero_seconds(parts.data, parts.saved, zero, accumulation)
+    return jnp.asarray(parts.seconds) + data - saved
 
 
 class Entries(NamedTuple):
@@ -262,7 +258,8 @@ def added_up(found: Entries) -> tuple[Array, Array]:
     once, each, fill, passed, rest, kept = jnp.moveaxis(jnp.asarray(found.stages), 1, 0)
     seconds = once + batches * (each + chunks * passed) + fill / chunks
     data, saved = jnp.asarray(found.data).T[:, :, None]
-    data = data * traffic_factor(found.zero, batches) - jnp.where(found.zero > 0, saved, 0.0)
+    data, saved = zero_seconds(data, saved, found.zero, batches)
+    data = data - saved
     held = rest + flight * kept
     states = jnp.asarray(found.states)
     return seconds[:, :, None] + data[:, None], held[:, :, None] + states[:, None]
