@@ -125,8 +125,5 @@ def test_a_datasheet_is_not_compared_with_what_it_does_not_print(fit, change):
 
 
 def test_a_prior_is_named_among_what_was_assumed():
-    priors = {"alpha": so.Prior(5e-6, 1.5)} if hasattr(so, "Prior") else {}
-    if not priors:
-        pytest.skip("priors are not public yet")
-    found = so.calibrate(simulated.table(0), priors=priors)
+    found = so.calibrate(simulated.table(0), priors={"alpha": so.Prior(5e-6, 1.5)})
     assert any("alpha was given a prior: 5e-06 within a factor of 1.5" in it for it in found.notes)
