@@ -12,7 +12,7 @@ import psutil
 
 from probes import collectives, dispatch, matmul, memory, scaling, transfer
 from probes.cell import Cell
-from probes.context import Device
+from probes.context import Confinement, Device
 from probes.peers import Peers
 
 _EVERY_COUNT_UP_TO = 8
@@ -97,8 +97,13 @@ def plan(devices: list[Device], effort: Effort, peers: Peers) -> list[Cell]:
 
 
 def scout_side(peers: Peers) -> int:
-    """The side of matrices that suits these devices, as the first process finds by trying."""
-    return int(peers.agree(matmul.scout_side(peers.own_devices)))
+    """The side of matrices that suits one device, as the first process finds by trying."""
+    confinement = Confinement(peers.cores, peers.own_devices[0].platform == "cpu")
+    confinement.hold(1)
+    try:
+        return int(peers.agree(matmul.scout_side(peers.own_devices)))
+    finally:
+        confinement.release()
 
 
 def plan_within(devices: list[Device], effort: Effort, peers: Peers) -> list[Cell]:
@@ -111,6 +116,7 @@ def plan_within(devices: list[Device], effort: Effort, peers: Peers) -> list[Cel
         effort: how much.
         peers: the processes that measure.
     """
+    effort = replace(effort, side=effort.side or scout_side(peers))
     cells = plan(devices, effort, peers)
     for factor in _COARSER:
         if building_seconds(cells) <= _BUILDING_SHARE * effort.budget:

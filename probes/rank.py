@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 BEAT = 0.5
@@ -98,8 +98,8 @@ def _measure(order: Order, report: Reporter) -> None:
 
     from probes.context import describe, join_devices, start_devices
     from probes.peers import Peers
-    from probes.plan import Effort
-    from probes.sweep import sized, sweep
+    from probes.plan import Effort, scout_side
+    from probes.sweep import sweep
 
     if order.compiled is not None:
         jax.config.update("jax_compilation_cache_dir", order.compiled)
@@ -115,7 +115,8 @@ def _measure(order: Order, report: Reporter) -> None:
     peers = Peers(devices)
     report.writes = peers.index == 0
     report.progress(0.0, "looking for the right sizes")
-    effort = sized(Effort(**order.effort), peers)
+    effort = Effort(**order.effort)
+    effort = replace(effort, side=effort.side or scout_side(peers))
     if report.writes:
         report.say(context=describe(devices) | peers.context() | {"matrix_side": effort.side})
     left_out = sweep(

@@ -15,7 +15,7 @@ import numpy as np
 from probes.cell import Cell, OutOfMemoryError, UnmeasurableError, within_memory
 from probes.context import Confinement, Device, oversubscribed
 from probes.peers import Peers
-from probes.plan import Effort, plan_within, scout_side
+from probes.plan import Effort, plan_within
 from probes.precision import settled
 from probes.table import Progress
 from probes.timing import LoadMeter, Program, now, warm_up
@@ -69,30 +69,13 @@ def sweep(
     begin, peers = now(), peers or Peers(devices)
     confinement = Confinement(peers.cores, devices[0].platform == "cpu")
     try:
-        planned = plan_within(devices, sized(effort, peers), peers)
+        planned = plan_within(devices, effort, peers)
         cells = [cell for cell in planned if not only or cell.op in only]
         prepared, left_out = _prepare(cells, peers, progress)
         allowed = min(effort.seconds, effort.budget - (now() - begin))
         limits = replace(effort, seconds=allowed)
         _rounds(prepared, peers, confinement, rows, limits, progress, seed)
         return left_out
-    finally:
-        confinement.release()
-
-
-def sized(effort: Effort, peers: Peers) -> Effort:
-    """The effort with a side of its matrices that suits one of the devices.
-
-    Args:
-        effort: how much to measure.
-        peers: the processes that measure.
-    """
-    if effort.side is not None:
-        return effort
-    confinement = Confinement(peers.cores, peers.own_devices[0].platform == "cpu")
-    confinement.hold(1)
-    try:
-        return replace(effort, side=scout_side(peers))
     finally:
         confinement.release()
 
