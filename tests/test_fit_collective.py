@@ -51,6 +51,9 @@ def test_two_protocols_are_found_and_the_next_device_count_lies_in_its_band():
     next_one = (table["devices"] == 16).to_numpy()
     fit = fit_collective(table[~next_one])
     assert fit.groups[0].pieces >= 2
+    # One node: what crosses nodes is left out.
+    assert fit.provenance["all_reduce.alpha"] == fit.provenance["all_reduce.launch"] == "fitted"
+    assert fit.provenance["all_reduce.node_beta"] == "assumed"
     # 3 % noise misses by 2.4 % in the mean; the model adds little to it.
     assert fit.groups[0].error < 0.035
     found = fit.predict(table[next_one])

@@ -156,6 +156,12 @@ def test_constant_times_are_serial():
     assert fit.terms().loc["serial_time", "support"] == "very strong"
 
 
+def test_every_term_says_where_it_is_from():
+    fit = so.fit_scaling([1, 2, 4, 8], time_s=[8.0, 4.0, 2.0, 1.0])
+    assert set(fit.provenance) == set(fit.terms().index)
+    assert fit.provenance["parallel_time"] == "fitted"
+
+
 def test_two_points_give_a_wide_band_and_no_certainty():
     fit = so.fit_scaling([1, 2], time_s=[2.0, 1.1])
     found = fit.predict(devices=64)

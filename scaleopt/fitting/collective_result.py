@@ -1,6 +1,6 @@
 """Fitted collectives of one machine: what each takes, and how far to trust it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ from scaleopt.fitting.collective_habits import Habits, places_in, recalled
 from scaleopt.fitting.collective_link import log_times
 from scaleopt.fitting.collective_rows import Cells, blocks_of, places_of, readied
 from scaleopt.fitting.collective_search import padded
+from scaleopt.fitting.provenance import Provenance
 from scaleopt.fitting.result import Prediction, check_level
 from scaleopt.models.envelope import LinkEnvelope
 from scaleopt.units import format_si
@@ -97,6 +98,23 @@ class CollectiveFit:
     def model(self) -> dict[str, LinkEnvelope]:
         """The link of each collective."""
         return {group.name: group.link for group in self.groups}
+
+    @property
+    def provenance(self) -> dict[str, Provenance]:
+        """Where each constant is from, by collective and name, as "all_reduce.alpha".
+
+        Fitted to the rows; assumed where it is left at what keeps its term out; not told where the
+        rows of a collective were too few.
+        """
+        found: dict[str, Provenance] = {}
+        for group in self.groups:
+            for field in fields(LinkEnvelope):
+                left_out = np.all(getattr(group.link, field.name) == field.default)
+                found[f"{group.name}.{field.name}"] = "assumed" if left_out else "fitted"
+        for op, dtypes in self.untold:
+            names = (f"{named(op, dtypes)}.{field.name}" for field in fields(LinkEnvelope))
+            found |= dict.fromkeys(names, "not told")
+        return found
 
     def predict(
         self, table: pd.DataFrame | None = None, *, level: float = 0.9, **columns: Any

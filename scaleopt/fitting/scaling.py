@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scaleopt.fitting.provenance import Provenance
 from scaleopt.fitting.result import Prediction, check_level
 from scaleopt.fitting.term_sets import (
     NOISE_ROWS,
@@ -44,6 +45,12 @@ class ScalingFit:
 
     def __repr__(self) -> str:
         return f"ScalingFit(model={self.model!r}); print(fit.summary()) for more"
+
+    @property
+    def provenance(self) -> dict[str, Provenance]:
+        """Where each term is from: fitted to the rows, or, where no set has it, left out."""
+        present = {name for one in self.sets for name in one.names}
+        return {name: "fitted" if name in present else "assumed" for name in TERMS}
 
     def predict(self, *, devices: Any, level: float = 0.9) -> Prediction:
         """What a measurement on other numbers of devices will give.
