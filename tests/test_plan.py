@@ -14,7 +14,6 @@ from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import Precision
 from scaleopt.models.transformer import Transformer
-from scaleopt.planning.breakdown import breakdown
 from scaleopt.planning.layouts import AXES, Layouts, tiles
 from scaleopt.planning.limits import binding, infeasible
 from scaleopt.planning.offer import Offer
@@ -328,9 +327,9 @@ def test_what_binds_is_named_with_what_it_costs():
     assert limits["deadline"] == pytest.approx(free.best.cost)
     assert bound.best.time <= deadline
     assert "deadline: without it" in bound.explain()
-    terms, memory = breakdown(bound.searched[0].problem, [bound.best])
-    assert sum(part[0] for part in terms.values()) == pytest.approx(bound.best.step_time)
-    assert sum(part[0] for part in memory.values()) == pytest.approx(bound.best.memory)
+    terms, memory = bound.searched[0].breakdown(bound.best)
+    assert sum(terms.values()) == pytest.approx(bound.best.step_time)
+    assert sum(memory.values()) == pytest.approx(bound.best.memory)
 
 
 @pytest.mark.parametrize("limit", ["budget", "deadline", "memory", "min_mfu", "min_efficiency"])

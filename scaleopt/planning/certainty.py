@@ -17,7 +17,7 @@ from scaleopt.models.machine import Machine
 from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.layouts import AXES
-from scaleopt.planning.searched import Searched
+from scaleopt.planning.searched_layouts import SearchedLayouts
 from scaleopt.planning.tables import Problem, evaluate, parts_of, step_of
 from scaleopt.planning.words import dollars, duration, percent
 from scaleopt.units import Scalar
@@ -80,7 +80,7 @@ class Certainty:
 
 
 def certainty(
-    fit: Fit[Any], side: Searched, best: Configuration, *, draws: int, level: float
+    fit: Fit[Any], side: SearchedLayouts, best: Configuration, *, draws: int, level: float
 ) -> Certainty:
     """The choice over machines drawn from the fit.
 
@@ -144,7 +144,7 @@ def certainty(
 
 
 def _range(
-    fit: Fit[Any], side: Searched, best: Configuration, level: float
+    fit: Fit[Any], side: SearchedLayouts, best: Configuration, level: float
 ) -> tuple[float, float, bool]:
     """The range of a step that the fit predicts, and whether it hangs on what no row tells."""
     model, split = side.problem.model, best.split
@@ -167,7 +167,7 @@ def _range(
 
 
 def _drawn(
-    fit: Fit[Any], side: Searched, rows: np.ndarray, draws: int
+    fit: Fit[Any], side: SearchedLayouts, rows: np.ndarray, draws: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Seconds (draws, candidates) and bytes of those that fit, with their layout and option."""
     count = int(np.prod(side.options.shape))
@@ -209,7 +209,11 @@ def _batch(rows: np.ndarray) -> np.ndarray:
 
 
 def _place(
-    side: Searched, best: Configuration, rows: np.ndarray, layout: np.ndarray, option: np.ndarray
+    side: SearchedLayouts,
+    best: Configuration,
+    rows: np.ndarray,
+    layout: np.ndarray,
+    option: np.ndarray,
 ) -> int:
     """Where the chosen one is among the candidates."""
     short = side.found.shortlist

@@ -18,7 +18,8 @@ class Configuration:
     """A split on devices of one kind, with what a run takes on them."""
 
     offer: Offer
-    split: Parallelism
+    split: Any
+    """How the work is split: a `Parallelism`, or what another workload calls a split."""
     zero: int
     """ZeRO stage."""
     step_time: float
@@ -40,6 +41,11 @@ class Configuration:
     def global_batch(self) -> int:
         """Sequences of a step."""
         return int(self.split.global_batch)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What two configurations share that split the devices alike."""
+        return self.offer.name, self.split.data, self.split.tensor, self.split.pipeline
 
     @property
     def cost(self) -> float:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scaleopt.planning.breakdown import breakdown
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.extrapolation import extrapolations
 from scaleopt.planning.limits import Infeasible, binding, infeasible
@@ -58,10 +57,10 @@ _AIMS = {
 
 def alternatives(plan: "Plan") -> list[Configuration]:
     """The best that split the devices otherwise, or are on another number of them."""
-    found, seen = [], {_kind(plan.best)} if plan.best else set()
+    found, seen = [], {plan.best.kind} if plan.best else set()
     for other in plan.ranked(len_of_list(plan)):
-        if _kind(other) not in seen:
-            seen.add(_kind(other))
+        if other.kind not in seen:
+            seen.add(other.kind)
             found.append(other)
         if len(found) == _ALTERNATIVES:
             break
@@ -71,11 +70,6 @@ def alternatives(plan: "Plan") -> list[Configuration]:
 def len_of_list(plan: "Plan") -> int:
     """How many layouts the search has kept."""
     return sum(len(side.found.shortlist.value) for side in plan.searched)
-
-
-def _kind(found: Configuration) -> tuple[object, ...]:
-    split = found.split
-    return found.offer.name, split.data, split.tensor, split.pipeline
 
 
 def _side(plan: "Plan", found: Configuration) -> Searched:
@@ -110,16 +104,14 @@ def _takes(plan: "Plan", found: Configuration) -> str:
 
 
 def _step(plan: "Plan", best: Configuration) -> list[str]:
-    terms, memory = breakdown(_side(plan, best).problem, [best])
-    total = sum(float(part[0]) for part in terms.values())
+    terms, memory = _side(plan, best).breakdown(best)
+    total = sum(terms.values())
     lines = [
-        f"{name:<10} {percent(float(part[0]) / total):>5}   {duration(float(part[0]))}"
+        f"{name:<10} {percent(part / total):>5}   {duration(part)}"
         for name, part in terms.items()
-        if float(part[0]) > _SAID * total
+        if part > _SAID * total
     ]
-    held = ", ".join(
-        f"{name} {gigabytes(float(part[0]))}" for name, part in memory.items() if part[0] > 0
-    )
+    held = ", ".join(f"{name} {gigabytes(part)}" for name, part in memory.items() if part > 0)
     return [*lines, f"memory: {held}"]
 
 
@@ -133,7 +125,7 @@ def _binding(plan: "Plan", best: Configuration) -> list[str]:
         else:
             gain = f"{percent(1 - bound.value / reached)} less {_AIMS[goal.objective]}"
         lines.append(f"{_LIMIT_NAMES[bound.limit]}: without it {gain}")
-    most = max(int(side.layouts.devices[-1]) for side in plan.searched)
+    most = max(int(side.devices.max()) for side in plan.searched)
     if best.devices == most and goal.objective == "time":
         lines.append(f"devices: it uses all {most} that can be had")
     return lines or ["nothing: no limit makes the plan worse"]
@@ -177,15 +169,13 @@ def _alternatives(plan: "Plan", best: Configuration) -> list[str]:
 
 def _difference(plan: "Plan", best: Configuration, other: Configuration) -> str:
     """Which terms make the other worse, as shares of the best one's run."""
-    first, second = (
-        {name: float(part[0]) for name, part in breakdown(_side(plan, it).problem, [it])[0].items()}
-        for it in (best, other)
-    )
+    first, second = (_side(plan, it).breakdown(it)[0] for it in (best, other))
     by_device = _side(plan, best).goal.objective in ("cost", "energy")
     weights = [it.steps * (it.devices if by_device else 1) for it in (best, other)]
     total = weights[0] * sum(first.values())
     change = {
-        name: (weights[1] * second[name] - weights[0] * first[name]) / total for name in first
+        name: (weights[1] * second.get(name, 0.0) - weights[0] * first.get(name, 0.0)) / total
+        for name in first | second
     }
     said = sorted(change.items(), key=lambda item: -abs(item[1]))
     words = [f"{name} {100 * share:+.1f} %" for name, share in said if abs(share) > _SAID]
@@ -224,12 +214,12 @@ def _amount(limit: str, value: float) -> str:
 
 
 def _no_split(plan: "Plan", why: Infeasible) -> str:
-    asked = np.unique(np.concatenate([side.layouts.devices for side in plan.searched]))
+    asked = np.unique(np.concatenate([side.devices for side in plan.searched]))
     middle = float(np.median(asked))
     near = sorted(sorted(why.counts, key=lambda count: abs(count - middle))[:6])
     listed = ", ".join(map(str, itertools.islice(asked.tolist(), 6)))
     return (
-        f"The model cannot be split evenly over {listed}{' …' if len(asked) > 6 else ''} devices: "
-        "heads, layers or batch do not divide.\n"
+        f"The {plan.searched[0].subject} cannot be split evenly over {listed}"
+        f"{' …' if len(asked) > 6 else ''} devices: {plan.searched[0].undivided} do not divide.\n"
         f"Numbers of devices that would do: {', '.join(map(str, near))}."
     )

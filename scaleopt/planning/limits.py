@@ -75,7 +75,7 @@ def binding(sides: Sequence[Searched], best: Configuration) -> tuple[Binding, ..
 def infeasible(sides: Sequence[Searched]) -> Infeasible:
     """Why nothing keeps every limit."""
     if all(side.found.configurations == 0 for side in sides):
-        return Infeasible((), {}, tuple(np.unique(np.concatenate([_counts(s) for s in sides]))))
+        return Infeasible((), {}, tuple(np.unique(np.concatenate([s.possible() for s in sides]))))
     relaxed = {}
     held, which, _ = least([side.found.leanest.value for side in sides])
     side = sides[which]
@@ -171,10 +171,3 @@ def _objective(sides: Sequence[Searched], best: Configuration) -> float:
     side = next(side for side in sides if side.offer is best.offer)
     step, devices, batch = (np.array(x) for x in (best.step_time, best.devices, best.global_batch))
     return float(side.goal.value(step, devices, batch))
-
-
-def _counts(side: Searched) -> np.ndarray:
-    """Numbers of devices near those asked for on which there are splits."""
-    layouts = side.layouts
-    most = 2 * int(layouts.devices[-1])
-    return layouts.possible(most)

@@ -2,14 +2,10 @@
 
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.layouts import AXES, tiles
-from scaleopt.planning.search import TILE, all_scores
 from scaleopt.planning.searched import Searched
-from scaleopt.planning.tables import entries
 
 
 def pareto_front(sides: Sequence[Searched]) -> list[Configuration]:
@@ -56,13 +52,8 @@ def _front_of(side: Searched) -> list[Configuration]:
     are all there is to compare; what remains is little, and compared in full afterwards.
     """
     front = np.empty((4, 0))  # devices, seconds of the run, bytes, number of the configuration
-    rows, options = np.empty((len(AXES), 0), np.int64), np.empty(0, np.int64)
-    steps = np.empty(0)
-    for tile, true in tiles(iter(side.layouts), TILE):
-        with jax.enable_x64(True):
-            scores = all_scores(entries(side.tables, tile))
-        seconds, held = (np.asarray(part)[:true] for part in scores)
-        devices, batch = tile[len(AXES) : len(AXES) + 2, :true]
+    rows, options, steps = None, np.empty(0, np.int64), np.empty(0)
+    for axes, devices, batch, seconds, held in side.scores():
         allowed = (held <= side.memory) & (
             seconds <= side.goal.slowest(devices, batch)[:, None] * (1 + 1e-12)
         )
@@ -71,10 +62,13 @@ def _front_of(side: Searched) -> list[Configuration]:
         time = side.goal.time(step, devices[layout], batch[layout])
         new = np.stack([devices[layout], time, held[layout, option], np.zeros(len(step))])
         front = np.concatenate([front, new], axis=1)
-        rows = np.concatenate([rows, tile[: len(AXES), layout]], axis=1)
+        fresh = axes[:, layout]
+        rows = fresh if rows is None else np.concatenate([rows, fresh], axis=1)
         options, steps = np.concatenate([options, option]), np.concatenate([steps, step])
         kept = _steps_down(front[0], front[1], front[2])
         front, rows, options, steps = front[:, kept], rows[:, kept], options[kept], steps[kept]
+    if rows is None:
+        return []
     return [
         side.configured(rows[:, place], int(options[place]), float(steps[place]), front[2, place])
         for place in range(front.shape[1])

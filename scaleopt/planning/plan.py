@@ -17,9 +17,10 @@ from scaleopt.planning.goal import Goal, Limits, Run
 from scaleopt.planning.layouts import Layouts
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.pareto import pareto_front
-from scaleopt.planning.search import Tiles, search
+from scaleopt.planning.search import Tiles
 from scaleopt.planning.searched import Searched, least
-from scaleopt.planning.tables import Problem, Tables, tables
+from scaleopt.planning.searched_layouts import SearchedLayouts
+from scaleopt.planning.tables import Problem, tables
 from scaleopt.planning.wishes import batches_of, check_goal, check_model, options_of
 from scaleopt.units import Scalar
 
@@ -175,7 +176,7 @@ def plan(
     check_goal(objective, run, limits, offers, batches, reserve)
     flops = model_flops(workload)
     options = options_of(recompute, sequence_parallel, zero)
-    sides = []
+    done: list[Searched] = []
     for offer in offers:
         layouts = Layouts(workload, offer.counts(), batches, offer.node_size, max_micro_batch)
         goal = Goal(
@@ -189,39 +190,21 @@ def plan(
             stretch=offer.stretch(),
         )
         problem = Problem.of(workload, offer.model, precision or Precision())
-        sides.append((offer, goal, problem, tables(problem, layouts, options), layouts))
-
-    def searched(
-        offer: Offer, goal: Goal, problem: Problem, known: Tables, layouts: Layouts
-    ) -> Searched:
+        known = tables(problem, layouts, options)
         room = (1 - reserve) * offer.memory
-        found = search(known, layouts, options, room, goal.slowest, goal.within, watch=watch)
-        return Searched(offer, goal, problem, known, layouts, options, room, found)
-
-    done = [searched(*side) for side in sides]
+        place = problem, known, layouts, options, watch
+        done.append(SearchedLayouts.of(offer, goal, room, *place))
     if limits.min_efficiency > 0:
         # What is most efficient is known only now, and the floor is a share of it.
         fewest, _, _ = least([side.values(_device_seconds(side), side.found.fits) for side in done])
-        done = [
-            searched(
-                side.offer,
-                replace(side.goal, device_seconds=fewest),
-                side.problem,
-                side.tables,
-                side.layouts,
-            )
-            for side in done
-        ]
+        done = [side.again(replace(side.goal, device_seconds=fewest)) for side in done]
     best = _best(done)
     if best is None:
         return Plan(None, tuple(done))
     side = next(side for side in done if side.offer is best.offer)
     if side.offer.fit is None:
         return Plan(best, tuple(done))
-    from scaleopt.planning.certainty import certainty  # only a fit needs what fits are made with
-
-    sure = certainty(side.offer.fit, side, best, draws=draws, level=level)
-    return Plan(best, tuple(done), sure)
+    return Plan(best, tuple(done), side.certainty(best, draws, level))
 
 
 def _rows(found: Sequence[Configuration]) -> "pd.DataFrame":

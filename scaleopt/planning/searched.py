@@ -1,46 +1,87 @@
 """An offer with all that a search found on it, and the questions that this answers."""
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scaleopt.planning.configuration import Configuration, configured
+from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.goal import Goal
-from scaleopt.planning.layouts import Layouts
 from scaleopt.planning.offer import Offer
-from scaleopt.planning.options import Options
 from scaleopt.planning.search import Found, Leaders
-from scaleopt.planning.tables import Problem, Tables
+
+if TYPE_CHECKING:
+    from scaleopt.planning.certainty import Certainty
 
 Value = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """Of seconds of a step, devices and batch."""
+Named = dict[str, float]
+
+
+class Scores(NamedTuple):
+    """Some layouts, each with every option."""
+
+    rows: np.ndarray
+    """(axes, layouts)"""
+    devices: np.ndarray
+    batch: np.ndarray
+    seconds: np.ndarray
+    """(layouts, options)"""
+    held: np.ndarray
+    """(layouts, options)"""
 
 
 @dataclass(frozen=True)
-class Searched:
-    """What was found on one offer."""
+class Searched(ABC):
+    """What was found on one offer, whatever is planned."""
 
     offer: Offer
     goal: Goal
-    problem: Problem
-    tables: Tables
-    layouts: Layouts
-    options: Options
     memory: float
     """[B] of a device that may be filled."""
     found: Found
 
-    @cached_property
+    subject = "work"
+    """What is split, and what of it has to divide."""
+    undivided = "its parts"
+
+    @property
+    @abstractmethod
     def devices(self) -> np.ndarray:
         """Of each cell."""
-        return np.repeat(self.layouts.devices, len(self.layouts.batches))
 
-    @cached_property
+    @property
+    @abstractmethod
     def batch(self) -> np.ndarray:
         """Of each cell."""
-        return np.tile(self.layouts.batches, len(self.layouts.devices))
+
+    @abstractmethod
+    def again(self, goal: Goal) -> "Searched":
+        """The same search for another goal."""
+
+    @abstractmethod
+    def scores(self) -> Iterator[Scores]:
+        """Every configuration once more, with what it takes and holds."""
+
+    @abstractmethod
+    def configured(
+        self, axes: np.ndarray, option: int, seconds: float, held: float
+    ) -> Configuration:
+        """A layout with one of the options it was tried with."""
+
+    @abstractmethod
+    def breakdown(self, found: Configuration) -> tuple[Named, Named]:
+        """Seconds of a step by what takes them, and bytes of a device by what they hold."""
+
+    @abstractmethod
+    def possible(self) -> np.ndarray:
+        """Numbers of devices near those asked for over which the work can be split."""
+
+    @abstractmethod
+    def certainty(self, best: Configuration, draws: int, level: float) -> "Certainty":
+        """How sure a choice is on the machines that the offer's fit allows."""
 
     def values(self, value: Value, leaders: Leaders) -> np.ndarray:
         """A value of the fastest step of each cell; infinite where there is none."""
@@ -67,14 +108,6 @@ class Searched:
         short = self.found.shortlist
         return self.configured(
             short.rows[:, place], short.option[place], short.seconds[place], short.held[place]
-        )
-
-    def configured(
-        self, axes: np.ndarray, option: int, seconds: float, held: float
-    ) -> Configuration:
-        """A layout with one of the options it was tried with."""
-        return configured(
-            self.offer, self.goal, self.options, axes, int(option), float(seconds), float(held)
         )
 
 

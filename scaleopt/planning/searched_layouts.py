@@ -1,0 +1,106 @@
+"""What a search over the layouts of a transformer found on one offer."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+
+from scaleopt.planning.breakdown import breakdown
+from scaleopt.planning.configuration import Configuration, configured
+from scaleopt.planning.goal import Goal
+from scaleopt.planning.layouts import AXES, Layouts, tiles
+from scaleopt.planning.offer import Offer
+from scaleopt.planning.options import Options
+from scaleopt.planning.search import TILE, Tiles, all_scores, search
+from scaleopt.planning.searched import Named, Scores, Searched
+from scaleopt.planning.tables import Problem, Tables, entries
+
+if TYPE_CHECKING:
+    from scaleopt.planning.certainty import Certainty
+
+
+@dataclass(frozen=True)
+class SearchedLayouts(Searched):
+    """What was found on one offer for the training of a transformer."""
+
+    problem: Problem
+    tables: Tables
+    layouts: Layouts
+    options: Options
+    watch: Callable[[Tiles], Tiles] = iter
+
+    subject, undivided = "model", "heads, layers or batch"
+
+    @classmethod
+    def of(
+        cls,
+        offer: Offer,
+        goal: Goal,
+        memory: float,
+        problem: Problem,
+        known: Tables,
+        layouts: Layouts,
+        options: Options,
+        watch: Callable[[Tiles], Tiles] = iter,
+    ) -> "SearchedLayouts":
+        """Search every layout."""
+        found = search(known, layouts, options, memory, goal.slowest, goal.within, watch=watch)
+        return cls(offer, goal, memory, found, problem, known, layouts, options, watch)
+
+    def again(self, goal: Goal) -> "SearchedLayouts":
+        """The same search for another goal."""
+        kept = self.memory, self.problem, self.tables, self.layouts, self.options, self.watch
+        return self.of(self.offer, goal, *kept)
+
+    @property
+    def devices(self) -> np.ndarray:
+        """Of each cell."""
+        return np.repeat(self.layouts.devices, len(self.layouts.batches))
+
+    @property
+    def batch(self) -> np.ndarray:
+        """Of each cell."""
+        return np.tile(self.layouts.batches, len(self.layouts.devices))
+
+    def scores(self) -> Iterator[Scores]:
+        """Every configuration once more, a tile at a time."""
+        for tile, true in tiles(iter(self.layouts), TILE):
+            with jax.enable_x64(True):
+                scores = all_scores(entries(self.tables, tile))
+            seconds, held = (np.asarray(part)[:true] for part in scores)
+            rows, (devices, batch) = tile[: len(AXES), :true], tile[_PLACES, :true]
+            yield Scores(rows, devices, batch, seconds, held)
+
+    def configured(
+        self, axes: np.ndarray, option: int, seconds: float, held: float
+    ) -> Configuration:
+        """A layout with one of the options it was tried with."""
+        return configured(
+            self.offer, self.goal, self.options, axes, int(option), float(seconds), float(held)
+        )
+
+    def breakdown(self, found: Configuration) -> tuple[Named, Named]:
+        """Seconds of a step by what takes them, and bytes of a device by what they hold."""
+        terms, memory = breakdown(self.problem, [found])
+        return _first(terms), _first(memory)
+
+    def possible(self) -> np.ndarray:
+        """Numbers of devices near those asked for on which there are splits."""
+        return self.layouts.possible(2 * int(self.layouts.devices[-1]))
+
+    def certainty(self, best: Configuration, draws: int, level: float) -> "Certainty":
+        """How sure a choice is on the machines that the offer's fit allows."""
+        from scaleopt.planning.certainty import certainty  # only a fit needs what fits need
+
+        assert self.offer.fit is not None
+        return certainty(self.offer.fit, self, best, draws=draws, level=level)
+
+
+_PLACES = slice(len(AXES), len(AXES) + 2)
+"""Rows of a tile with devices and batch."""
+
+
+def _first(parts: dict[str, np.ndarray]) -> Named:
+    return {name: float(part[0]) for name, part in parts.items()}
