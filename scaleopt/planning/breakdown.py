@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -12,6 +11,7 @@ from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import zero_terms
 from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.on_host import at_each
 from scaleopt.planning.tables import Problem
 from scaleopt.units import Scalar
 
@@ -30,12 +30,11 @@ def breakdown(
     """
     splits = jax.tree.map(lambda *leaves: np.asarray(leaves, float), *(it.split for it in found))
     zero = np.array([it.zero for it in found], float)
-    with jax.enable_x64(True):
-        terms, memory = _parts(problem.machine, problem.model, problem.precision, splits, zero)
+    terms, memory = at_each(_parts, problem.machine, problem.model, problem.precision, splits, zero)
     return _named(terms), _named(memory)
 
 
-@eqx.filter_jit
+@jax.jit
 def _parts(
     machine: Machine, model: Transformer, precision: Precision, split: Parallelism, zero: Scalar
 ) -> tuple[TrainingTerms, DeviceMemory]:

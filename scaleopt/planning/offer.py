@@ -9,6 +9,10 @@ import numpy as np
 
 from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.machine import Machine
+from scaleopt.models.step import StepTime
+from scaleopt.models.workload_time import AnyMachine
+from scaleopt.planning.on_host import at_each
+from scaleopt.units import PerSecond, Scalar, Seconds
 
 if TYPE_CHECKING:
     from scaleopt.fitting.result import Fit
@@ -19,7 +23,7 @@ class Offer:
     """Devices of one kind.
 
     Args:
-        machine: a `Machine`, or a fit of one.
+        machine: a `Machine`, or a fit of one; for what is no transformer also a `StepTime`.
         devices: the most there are; or every number of them that can be had, such as
             `range(64, 1025, 64)`.
         memory: [B] of a device.
@@ -37,7 +41,7 @@ class Offer:
         ValueError: a number that cannot be.
     """
 
-    machine: "Machine | Fit[Any]"
+    machine: "AnyMachine | Fit[Any]"
     devices: int | Iterable[int]
     memory: float
     price: float | None = None
@@ -64,7 +68,7 @@ class Offer:
                 f"interruptions at {self.interruptions:g}/s cost what is lost since a checkpoint; "
                 "give checkpoint=…, the seconds to write one"
             )
-        if not isinstance(getattr(self.machine, "model", self.machine), Machine):
+        if not isinstance(getattr(self.machine, "model", self.machine), (Machine, StepTime)):
             raise TypeError(
                 f"a plan needs a Machine or a fit of one, not {type(self.machine).__name__}; "
                 "calibrate on rows of kind train_step, or write so.Machine(rate=…, …)"
@@ -76,17 +80,17 @@ class Offer:
     @property
     def fit(self) -> "Fit[Any] | None":
         """The fit that the machine comes from; None where it was given."""
-        return None if isinstance(self.machine, Machine) else self.machine
+        return None if isinstance(self.machine, (Machine, StepTime)) else self.machine
 
     @property
-    def model(self) -> Machine:
+    def model(self) -> Any:
         """The machine itself."""
-        return self.machine if isinstance(self.machine, Machine) else self.machine.model
+        return self.machine if self.fit is None else self.fit.model
 
     @property
     def node_size(self) -> int:
-        """Devices of a node."""
-        return int(self.model.node_size)
+        """Devices of a node; a `StepTime` knows of none."""
+        return int(getattr(self.model, "node_size", 1))
 
     @property
     def peak(self) -> float:
@@ -120,10 +124,17 @@ class Offer:
         if self.interruptions == 0:
             return None
         rate = self.interruptions * np.arange(int(self.counts()[-1]) + 1)
-        with jax.enable_x64(True):
-            interval = checkpoint_interval(self.checkpoint, rate)
-            return np.asarray(interrupted_time(1.0, interval, self.checkpoint, self.restart, rate))
+        return at_each(_stretch, self.checkpoint, self.restart, rate)
 
     def interval(self, devices: int) -> float:
         """Seconds between checkpoints that are best on so many devices."""
-        return float(checkpoint_interval(self.checkpoint, self.interruptions * devices))
+        return float(at_each(_interval, self.checkpoint, self.interruptions * devices))
+
+
+_interval = jax.jit(checkpoint_interval)
+
+
+@jax.jit
+def _stretch(checkpoint: Seconds, restart: Seconds, rate: PerSecond) -> Scalar:
+    interval = checkpoint_interval(checkpoint, rate)
+    return interrupted_time(1.0, interval, checkpoint, restart, rate)

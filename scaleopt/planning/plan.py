@@ -4,24 +4,33 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
-from scaleopt.models.machine import Machine
 from scaleopt.models.memory import ZERO_STAGES, Precision
 from scaleopt.models.transformer import RECOMPUTE, Transformer
+from scaleopt.models.workload import Workload
+from scaleopt.models.workload_time import AnyMachine
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.explain import explain
 from scaleopt.planning.goal import Goal, Limits, Run
 from scaleopt.planning.layouts import Layouts
 from scaleopt.planning.offer import Offer
+from scaleopt.planning.on_host import at_each
 from scaleopt.planning.pareto import pareto_front
 from scaleopt.planning.search import Tiles
 from scaleopt.planning.searched import Searched, least
 from scaleopt.planning.searched_layouts import SearchedLayouts
 from scaleopt.planning.tables import Problem, tables
-from scaleopt.planning.wishes import batches_of, check_goal, check_model, options_of
+from scaleopt.planning.wishes import (
+    batches_of,
+    check_goal,
+    check_machines,
+    check_model,
+    check_workload,
+    options_of,
+)
+from scaleopt.planning.workload_search import SearchedWorkload
 from scaleopt.units import Scalar
 
 if TYPE_CHECKING:
@@ -84,10 +93,10 @@ class Plan:
 
 
 def plan(
-    workload: Transformer,
-    machine: "Machine | Fit[Any] | Sequence[Offer]",
+    workload: Transformer | Workload,
+    machine: "AnyMachine | Fit[Any] | Sequence[Offer]",
     *,
-    global_batch: int | Iterable[int],
+    global_batch: int | Iterable[int] | None = None,
     devices: int | Iterable[int] | None = None,
     memory: float | None = None,
     price: float | None = None,
@@ -99,6 +108,7 @@ def plan(
     min_mfu: float | None = None,
     min_efficiency: float | None = None,
     tokens: float | None = None,
+    samples: float | None = None,
     steps: float | None = None,
     critical_batch: float | None = None,
     max_micro_batch: int | None = None,
@@ -111,12 +121,15 @@ def plan(
     level: float = 0.9,
     watch: Callable[[Tiles], Tiles] = iter,
 ) -> Plan:
-    """The best configuration of a training run, out of every one there is.
+    """The best configuration of a run, out of every one there is.
 
     Args:
-        workload: the transformer to train.
-        machine: a `Machine`, a fit of one, or several `Offer`s to choose from.
-        global_batch: sequences of a step; several to choose from.
+        workload: the transformer to train; or a `DataParallel`, `Halo`, `ShardedMatmul`, or other
+            work that says how it can be split.
+        machine: a `Machine`, a fit of one, or several `Offer`s to choose from; for what is no
+            transformer a `StepTime` or a fit of one does too.
+        global_batch: sequences, or other samples, of a step; several to choose from. None where
+            the workload has its own.
         devices: the most there are, or every number of them that can be rented; without offers.
         memory: [B] of a device; without offers.
         price: [USD/s] of a device; without offers.
@@ -130,7 +143,8 @@ def plan(
         min_efficiency: least share of the samples per device and second of the most efficient
             configuration.
         tokens: that the run takes; with `critical_batch`, what it takes at small batches.
-        steps: of the run, instead of `tokens`; a single step where neither is given.
+        samples: that the run takes, instead of `tokens`: sequences, images, updates of cells.
+        steps: of the run, instead of either; a single step where none is given.
         critical_batch: sequences at which a run takes twice the tokens.
         max_micro_batch: the most sequences that pass together.
         recompute: which recomputations to try.
@@ -156,9 +170,14 @@ def plan(
 
     Source: the models of `Machine` and `training_memory`, over every layout of `Layouts`.
     """
-    check_model(workload)
+    training = isinstance(workload, Transformer)
+    if training:
+        check_model(workload)
+    else:
+        check_workload(workload, locals())
     offers = _offers(machine, devices, memory, price, power, peak_rate)
-    batches = batches_of(global_batch)
+    own = not training and global_batch is None
+    batches = np.ones(1, np.int64) if own else batches_of(global_batch)
     limits = Limits(
         **{
             name: value
@@ -171,14 +190,18 @@ def plan(
             if value is not None
         }
     )
-    samples = None if tokens is None else tokens / float(workload.seq_len)
+    if tokens is not None and samples is not None:
+        raise ValueError("tokens and samples both say how long the run is; give one of them")
+    if training and tokens is not None:
+        samples = tokens / float(workload.seq_len)
     run = Run(samples, steps, np.inf if critical_batch is None else critical_batch)
     check_goal(objective, run, limits, offers, batches, reserve)
-    flops = model_flops(workload)
+    if training:
+        check_machines(offers)
+    flops = model_flops(workload) if training else float(workload.sample_flops)
     options = options_of(recompute, sequence_parallel, zero)
     done: list[Searched] = []
     for offer in offers:
-        layouts = Layouts(workload, offer.counts(), batches, offer.node_size, max_micro_batch)
         goal = Goal(
             objective=objective,
             run=run,
@@ -189,9 +212,14 @@ def plan(
             flops=flops,
             stretch=offer.stretch(),
         )
+        room = (1 - reserve) * offer.memory
+        if not training:
+            sizes = None if own else batches
+            done.append(SearchedWorkload.of(offer, goal, room, workload, sizes))
+            continue
+        layouts = Layouts(workload, offer.counts(), batches, offer.node_size, max_micro_batch)
         problem = Problem.of(workload, offer.model, precision or Precision())
         known = tables(problem, layouts, options)
-        room = (1 - reserve) * offer.memory
         place = problem, known, layouts, options, watch
         done.append(SearchedLayouts.of(offer, goal, room, *place))
     if limits.min_efficiency > 0:
@@ -215,12 +243,10 @@ def _rows(found: Sequence[Configuration]) -> "pd.DataFrame":
 
 def model_flops(model: Transformer) -> float:
     """FLOP of one sequence, forward and backward, nothing counted twice."""
-    with jax.enable_x64(True):
-        numbers = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), model)
-        return float(_training_flops(numbers))
+    return float(at_each(_training_flops, model))
 
 
-@eqx.filter_jit
+@jax.jit
 def _training_flops(model: Transformer) -> Scalar:
     return 3 * model.forward().total
 
@@ -236,7 +262,7 @@ def _device_seconds(side: Searched) -> Any:
 
 
 def _offers(
-    machine: "Machine | Fit[Any] | Sequence[Offer]",
+    machine: "AnyMachine | Fit[Any] | Sequence[Offer]",
     devices: int | Iterable[int] | None,
     memory: float | None,
     price: float | None,

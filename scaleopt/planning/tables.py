@@ -15,6 +15,7 @@ are evaluated once for each entry of these tables, as they stand, and millions o
 are looked up and added. A test holds the sums equal to the models.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -33,6 +34,7 @@ from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import saved_update, zero_seconds
 from scaleopt.planning.layouts import AXES, PLACES, Layouts
+from scaleopt.planning.on_host import at_each
 from scaleopt.planning.options import Options
 from scaleopt.units import Scalar
 
@@ -175,27 +177,14 @@ def evaluate(problem: Problem, columns: list[np.ndarray]) -> Parts:
         columns: the axes in the order of `AXES`, recomputation, sequence parallelism, ZeRO stage.
     """
     table = np.stack([np.asarray(column, np.float64) for column in columns])
-    filling = np.repeat(table[:, :1], -table.shape[1] % _CHUNK, axis=1)
-    padded = np.concatenate([table, filling], axis=1)
-    with jax.enable_x64(True):
-        found = [
-            _parts(problem, padded[:, start : start + _CHUNK])
-            for start in range(0, padded.shape[1], _CHUNK)
-        ]
-    return Parts(
-        *(
-            np.concatenate([np.asarray(part) for part in chunk])[: table.shape[1]]
-            for chunk in zip(*found, strict=True)
-        )
-    )
+    found = [
+        at_each(_parts, problem, list(table[:, start : start + _CHUNK]))
+        for start in range(0, table.shape[1], _CHUNK)
+    ]
+    return Parts(*map(np.concatenate, zip(*found, strict=True)))
 
 
-@eqx.filter_jit
-def _parts(problem: Problem, columns: Scalar) -> Parts:
-    return parts_of(problem, jnp.asarray(columns))
-
-
-def parts_of(problem: Problem, columns: Array) -> Parts:
+def parts_of(problem: Problem, columns: Sequence[Scalar]) -> Parts:
     """The parts of configurations; columns as in `evaluate`."""
     *axes, recompute, along, zero = columns
     split = Parallelism(
@@ -205,6 +194,9 @@ def parts_of(problem: Problem, columns: Array) -> Parts:
     held = training_memory(problem.model, split, zero=zero, precision=problem.precision)
     saved = saved_update(problem.machine, problem.model, split)
     return Parts(terms.total - terms.data, terms.data, saved, held.total, layers_in_flight(split))
+
+
+_parts = jax.jit(parts_of)
 
 
 def step_of(parts: Parts, zero: Scalar, accumulation: Scalar) -> Array:
