@@ -59,6 +59,12 @@ class Configuration:
         power = self.offer.power
         return np.nan if power is None else power * self.devices * self.time
 
+    @property
+    def headline(self) -> str:
+        """Devices, batch and split in one line."""
+        named = f"{self.offer.name}: " if self.offer.name else ""
+        return f"{named}{self.devices} devices, global batch {self.global_batch}: {self}"
+
     def row(self) -> dict[str, Any]:
         """As a row of a table."""
         split = self.split
@@ -69,9 +75,12 @@ class Configuration:
             "recompute": RECOMPUTE[int(split.recompute)],
             "sequence_parallel": bool(split.sequence_parallel),
             "zero": self.zero,
-            "step_time_s": self.step_time,
-            "time_s": self.time,
         }
+        return found | self.taken()
+
+    def taken(self) -> dict[str, float]:
+        """What it takes, as columns of a table."""
+        found = {"step_time_s": self.step_time, "time_s": self.time}
         if self.offer.price is not None:
             found["cost"] = self.cost
         if self.offer.power is not None:

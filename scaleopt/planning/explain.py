@@ -27,7 +27,7 @@ def explain(plan: "Plan") -> str:
     goal = _side(plan, best).goal
     parts = [
         f"Best for {_AIMS[goal.objective]}, of {plan.configurations:,} configurations:",
-        *_indent(_headline(best), _takes(plan, best)),
+        *_indent(best.headline, _takes(plan, best)),
         "",
         "Where a step goes:",
         *_indent(*_step(plan, best)),
@@ -78,11 +78,6 @@ def _side(plan: "Plan", found: Configuration) -> Searched:
 
 def _indent(*lines: str) -> list[str]:
     return [f"  {line}" for line in lines]
-
-
-def _headline(found: Configuration) -> str:
-    named = f"{found.offer.name}: " if found.offer.name else ""
-    return f"{named}{found.devices} devices, global batch {found.global_batch}: {found}"
 
 
 def _takes(plan: "Plan", found: Configuration) -> str:
@@ -155,7 +150,7 @@ def _alternatives(plan: "Plan", best: Configuration) -> list[str]:
     goal = _side(plan, best).goal
     reached, lines = objective_of(plan, best), []
     for other in others:
-        lines.append(_headline(other))
+        lines.append(other.headline)
         if goal.objective == "devices":
             more = other.devices - best.devices
             lines.append(f"    {more} devices more" if more else "    as many devices, but slower")
@@ -187,7 +182,7 @@ def _unfeasible(plan: "Plan", why: Infeasible) -> str:
         return _no_split(plan, why)
     lines = ["Nothing keeps every limit."]
     for short in why.shortfalls:
-        lines += ["", f"{short.kind}:", *_indent(_headline(short.found), _takes(plan, short.found))]
+        lines += ["", f"{short.kind}:", *_indent(short.found.headline, _takes(plan, short.found))]
         for limit, (found, allowed) in short.breaks.items():
             lines.append(f"  breaks the {_LIMIT_NAMES[limit]}: {_beyond(limit, found, allowed)}")
     lines += ["", "What would do, everything else kept:"]

@@ -174,7 +174,8 @@ def plan(
     if training:
         check_model(workload)
     else:
-        check_workload(workload, locals())
+        asked = tokens, max_micro_batch, recompute, sequence_parallel, zero, precision
+        check_workload(workload, asked)
     offers = _offers(machine, devices, memory, price, power, peak_rate)
     own = not training and global_batch is None
     batches = np.ones(1, np.int64) if own else batches_of(global_batch)
@@ -214,7 +215,7 @@ def plan(
         )
         room = (1 - reserve) * offer.memory
         if not training:
-            sizes = None if own else batches
+            sizes = None if own else batches.tolist()
             done.append(SearchedWorkload.of(offer, goal, room, workload, sizes))
             continue
         layouts = Layouts(workload, offer.counts(), batches, offer.node_size, max_micro_batch)

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
+from scaleopt.models.machine import Machine
 from scaleopt.models.memory import ZERO_STAGES
 from scaleopt.models.transformer import RECOMPUTE, Transformer
 from scaleopt.planning.goal import OBJECTIVES, Limits, Run
@@ -14,10 +16,51 @@ from scaleopt.planning.options import Options
 _WHOLE = ("hidden", "layers", "heads", "kv_heads", "seq_len", "vocab")
 
 
+_MEMBERS = ("splits", "samples", "work", "memory", "sample_flops")
+_OF_TRANSFORMERS: dict[str, Any] = {
+    "tokens": None,
+    "max_micro_batch": None,
+    "recompute": RECOMPUTE,
+    "sequence_parallel": (False, True),
+    "zero": ZERO_STAGES,
+    "precision": None,
+}
+"""What is asked of a transformer alone, with its default."""
+
+
+def check_workload(workload: Any, asked: Sequence[Any]) -> None:
+    """Refuse what cannot be planned, and wishes that only a transformer has.
+
+    Args:
+        workload: what is planned.
+        asked: those wishes, in the order of `_OF_TRANSFORMERS`.
+    """
+    if any(not hasattr(workload, member) for member in _MEMBERS):
+        raise TypeError(
+            f"a plan is made for a Transformer, not for a {type(workload).__name__}; or for other "
+            "work that says how it is split, such as so.DataParallel, so.Halo or so.ShardedMatmul"
+        )
+    for (name, default), value in zip(_OF_TRANSFORMERS.items(), asked, strict=True):
+        if value is not default and value != default:
+            other = "; give samples=… instead" if name == "tokens" else "; leave it out"
+            raise ValueError(
+                f"{name} is of a Transformer, not of a {type(workload).__name__}{other}"
+            )
+
+
+def check_machines(offers: Sequence[Offer]) -> None:
+    """Refuse what tells nothing of a transformer's layers."""
+    for offer in offers:
+        if not isinstance(offer.model, Machine):
+            raise TypeError(
+                "a Transformer is planned on a Machine or a fit of one, not on a "
+                f"{type(offer.model).__name__}; calibrate on rows of kind train_step, or write "
+                "so.Machine(rate=…, …)"
+            )
+
+
 def check_model(model: Transformer) -> None:
     """Refuse what is no transformer of plain whole numbers."""
-    if not isinstance(model, Transformer):
-        raise TypeError(f"a plan is made for a Transformer, not for a {type(model).__name__}")
     for name in _WHOLE:
         value = np.asarray(getattr(model, name))
         if value.ndim:
@@ -26,12 +69,14 @@ def check_model(model: Transformer) -> None:
             raise ValueError(f"{name} is {value}; it must be a whole number")
 
 
-def batches_of(global_batch: int | Iterable[int]) -> np.ndarray:
+def batches_of(global_batch: int | Iterable[int] | None) -> np.ndarray:
     """The global batches as an array.
 
     Raises:
         ValueError: none, or one that is no whole number above 0.
     """
+    if global_batch is None:
+        raise ValueError("global_batch is needed: the sequences of a step, or several of them")
     single = isinstance(global_batch, (int, float, np.number))
     batches = np.asarray([global_batch] if single else list(global_batch))
     if not len(batches):

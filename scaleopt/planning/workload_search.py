@@ -1,0 +1,239 @@
+"""Every split of a workload that is no transformer, scored at once: there are few enough.
+
+A workload says itself how it can be split, what a device then does, sends and holds. What is asked
+of the scores afterwards (limits, alternatives, what binds, the Pareto front) is what is asked of a
+transformer's.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from scaleopt.models.workload import Workload
+from scaleopt.models.workload_time import AnyMachine, step_terms, workload_time
+from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.goal import Goal
+from scaleopt.planning.offer import Offer
+from scaleopt.planning.search import Best, Found, Leaders, Shortlist
+from scaleopt.planning.searched import Named, Scores, Searched
+from scaleopt.planning.workload_configuration import WorkloadConfiguration
+from scaleopt.units import Scalar
+
+if TYPE_CHECKING:
+    from scaleopt.planning.certainty import Certainty
+
+_LISTED = 1000
+"""How many of the best are kept in the list."""
+_TOGETHER = 4096
+"""Splits that are scored by one program; a shorter rest is filled up."""
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Every split of a workload on the devices of an offer, scored."""
+
+    rows: np.ndarray
+    """(numbers of a split, splits)"""
+    cell: np.ndarray
+    """Place of each among devices × batches."""
+    seconds: np.ndarray
+    held: np.ndarray
+    samples: np.ndarray
+    kind: Any
+    """The named tuple that the numbers make."""
+
+    def of(self, place: int) -> Any:
+        """One of them, in plain numbers."""
+        return self.kind(*self.rows[:, place].tolist())
+
+
+@dataclass(frozen=True)
+class SearchedWorkload(Searched):
+    """What was found on one offer for a workload."""
+
+    workload: Workload
+    machine: AnyMachine
+    batches: tuple[int | None, ...]
+    """Samples of a step to choose from; None where the workload has its own."""
+    counts: np.ndarray
+    splits: Splits
+
+    undivided = "its sides, or its samples,"
+
+    @classmethod
+    def of(
+        cls,
+        offer: Offer,
+        goal: Goal,
+        memory: float,
+        workload: Workload,
+        batches: Sequence[int] | None,
+    ) -> "SearchedWorkload":
+        """Score every split.
+
+        Args:
+            offer: the devices.
+            goal: of the plan.
+            memory: [B] of a device that may be filled.
+            workload: what is planned.
+            batches: samples of a step to choose from; None where the workload has its own.
+        """
+        numbers = jax.tree.map(_number, workload), jax.tree.map(_number, offer.model)
+        tried = (None,) if batches is None else tuple(map(int, batches))
+        counts = offer.counts()
+        splits = _scored(*numbers, _listed(workload, counts, tried, offer.node_size))
+        found = _found(goal, memory, splits, counts, len(tried))
+        return cls(offer, goal, memory, found, *numbers, tried, counts, splits)
+
+    def again(self, goal: Goal) -> "SearchedWorkload":
+        """The same search for another goal."""
+        found = _found(goal, self.memory, self.splits, self.counts, len(self.batches))
+        kept = self.workload, self.machine, self.batches, self.counts, self.splits
+        return SearchedWorkload(self.offer, goal, self.memory, found, *kept)
+
+    @property
+    def devices(self) -> np.ndarray:
+        """Of each cell."""
+        return np.repeat(self.counts, len(self.batches))
+
+    @property
+    def batch(self) -> np.ndarray:
+        """Of each cell; 1 where it has no split."""
+        samples = np.ones(len(self.devices), np.int64)
+        samples[self.splits.cell] = self.splits.samples
+        return samples
+
+    def scores(self) -> Iterator[Scores]:
+        """Every split once more."""
+        splits = self.splits
+        devices = self.devices[splits.cell]
+        yield Scores(
+            splits.rows, devices, splits.samples, splits.seconds[:, None], splits.held[:, None]
+        )
+
+    def configured(
+        self, axes: np.ndarray, option: int, seconds: float, held: float
+    ) -> Configuration:
+        """A split in full; there are no options beside it."""
+        split = self.splits.kind(*np.asarray(axes).tolist())
+        batch = int(self.workload.samples(split))
+        devices, samples, step = (np.array(n) for n in (int(split.devices), batch, float(seconds)))
+        return WorkloadConfiguration(
+            offer=self.offer,
+            split=split,
+            zero=0,
+            step_time=float(seconds),
+            steps=float(self.goal.run.length(samples)),
+            time=float(self.goal.time(step, devices, samples)),
+            memory=float(held),
+            mfu=float(self.goal.mfu(step, devices, samples)),
+            batch=batch,
+            chosen=self.batches[0] is not None,
+        )
+
+    def breakdown(self, found: Configuration) -> tuple[Named, Named]:
+        """Seconds of a step by what takes them, and bytes of a device by what they hold."""
+        with jax.enable_x64(True):
+            terms, held = _parts(self.machine, self.workload, jax.tree.map(_number, found.split))
+        return _plain(terms), _plain(held)
+
+    def possible(self) -> np.ndarray:
+        """Numbers of devices up to twice those asked for over which there is a split."""
+        most = 2 * int(self.counts[-1])
+        node = self.offer.node_size
+        return np.array(
+            [
+                count
+                for count in range(1, most + 1)
+                if any(next(self.workload.splits(count, it, node), None) for it in self.batches)
+            ]
+        )
+
+    def certainty(self, best: Configuration, draws: int, level: float) -> "Certainty":
+        """How sure a choice is on the machines that the offer's fit allows."""
+        from scaleopt.planning.workload_certainty import workload_certainty
+
+        return workload_certainty(self, best, draws=draws, level=level)
+
+
+def _number(leaf: Scalar) -> np.ndarray:
+    return np.asarray(leaf, np.float64)
+
+
+def _plain(parts: dict[str, Array]) -> Named:
+    return {name: float(part) for name, part in parts.items()}
+
+
+def _listed(
+    workload: Workload, counts: np.ndarray, batches: tuple[int | None, ...], node_size: int
+) -> tuple[np.ndarray, np.ndarray, Any]:
+    """The splits as columns, the cell of each, and what they are."""
+    found, cells = [], []
+    for place, count in enumerate(counts.tolist()):
+        for which, batch in enumerate(batches):
+            these = list(workload.splits(count, batch, node_size))
+            found += these
+            cells += [place * len(batches) + which] * len(these)
+    kind = type(found[0]) if found else None
+    rows = np.array(found, np.int64).reshape(len(found), -1).T
+    return rows, np.array(cells, np.int64), kind
+
+
+def _scored(
+    workload: Workload, machine: AnyMachine, listed: tuple[np.ndarray, np.ndarray, Any]
+) -> Splits:
+    """Seconds, bytes and samples of every split."""
+    rows, cell, kind = listed
+    if not len(cell):
+        none = np.empty(0)
+        return Splits(rows, cell, none, none, none.astype(np.int64), kind)
+    filling = np.repeat(rows[:, :1], -rows.shape[1] % _TOGETHER, axis=1)
+    padded = np.concatenate([rows, filling], axis=1).astype(np.float64)
+    parts = []
+    with jax.enable_x64(True):
+        for start in range(0, padded.shape[1], _TOGETHER):
+            split = kind(*padded[:, start : start + _TOGETHER])
+            parts.append([np.asarray(part) for part in _scores(machine, workload, split)])
+    seconds, held, samples = (
+        np.concatenate(part)[: len(cell)] for part in zip(*parts, strict=True)
+    )
+    return Splits(rows, cell, seconds, held, samples.round().astype(np.int64), kind)
+
+
+@jax.jit
+def _scores(machine: AnyMachine, workload: Any, split: Any) -> tuple[Array, ...]:
+    seconds = workload_time(machine, workload, split)
+    held = sum(workload.memory(split).values())
+    every = np.shape(split[0])
+    return tuple(jax.numpy.broadcast_to(x, every) for x in (seconds, held, workload.samples(split)))
+
+
+@jax.jit
+def _parts(machine: AnyMachine, workload: Any, split: Any) -> tuple[dict[str, Array], Any]:
+    return step_terms(machine, workload.work(split)), workload.memory(split)
+
+
+def _found(goal: Goal, memory: float, splits: Splits, counts: np.ndarray, batches: int) -> Found:
+    """The best by cell, and the best of all."""
+    rows, cell, seconds, held = splits.rows, splits.cell, splits.seconds, splits.held
+    devices, none = counts[cell // batches], np.zeros(len(cell), np.int64)
+    fits = np.where(held <= memory, seconds, np.inf)
+    lean = np.where(seconds <= goal.slowest(devices, splits.samples), held, np.inf)
+
+    def leaders(value: np.ndarray, other: np.ndarray) -> Leaders:
+        led = Leaders(len(counts) * batches)
+        led.rows = np.zeros((len(rows), len(led.value)), np.int64)
+        led.update(cell, value, rows, none, other)
+        return led
+
+    shortlist = Shortlist(_LISTED)
+    shortlist.rows = np.empty((len(rows), 0), np.int64)
+    with np.errstate(invalid="ignore"):
+        value = np.where(fits < np.inf, goal.within(fits, devices, splits.samples), np.inf)
+    shortlist.update(value, rows, Best(fits, none, held, seconds, lean, none, seconds))
+    kept = leaders(fits, held), leaders(seconds, held), leaders(lean, seconds)
+    return Found(*kept, shortlist, len(cell))
