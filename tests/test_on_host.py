@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from scaleopt.models.machine import Machine, smooth_maximum
+from scaleopt.models.transformer import Transformer
+from scaleopt.planning.offer import Offer
 from scaleopt.planning.on_host import at_each
+from scaleopt.planning.plan import plan
 
 PLACES = np.random.default_rng(0).uniform(0.5, 4.0, (2, 20_000))
 
@@ -40,12 +43,14 @@ def test_it_is_what_xla_says(function, second):
         np.testing.assert_allclose(mine, theirs, rtol=1e-14)  # powers are rounded otherwise
 
 
-def test_what_is_elementwise_is_not_compiled():
-    rate = jax.jit(lambda machine, x: machine.rate * x)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scaleopt.planning.on_host._program", None)
-        found = at_each(rate, Machine(rate=2.0, bandwidth=1.0, alpha=0.0, beta=0.0), PLACES[0])
-    np.testing.assert_array_equal(found, 2 * PLACES[0])
+def test_nothing_that_a_plan_takes_from_the_models_is_compiled(monkeypatch):
+    monkeypatch.setattr("scaleopt.planning.on_host._program", None)
+    model = Transformer(
+        hidden=1024, layers=4, heads=8, seq_len=512, vocab=32000, experts=4, active_experts=2
+    )
+    machine = Machine(rate=1e14, bandwidth=1e12, alpha=1e-5, beta=1e-11)
+    shaken = Offer(machine, 8, 80e9, interruptions=1e-7, checkpoint=60.0)
+    assert "Where a step goes" in plan(model, [shaken], global_batch=16, steps=10).explain()
 
 
 def test_one_number_gives_one():

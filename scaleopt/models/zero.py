@@ -94,4 +94,4 @@ def traffic_factor(zero: Scalar, accumulation: Count) -> Array:
     Source: S. Rajbhandari et al., SC 2020, section 7.
     """
     zero, batches = real(zero, accumulation)
-    return jnp.select([zero >= 3, zero >= 2], [1.5 * batches, (batches + 1) / 2], 1.0)
+    return jnp.where(zero >= 3, 1.5 * batches, jnp.where(zero >= 2, (batches + 1) / 2, 1.0))
