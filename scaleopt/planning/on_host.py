@@ -41,7 +41,7 @@ def at_each(function: Any, *arguments: Any) -> Any:
     with jax.enable_x64(True):
         traced = function.trace(*tree.unflatten([number] * len(leaves)))
         program = traced.jaxpr
-        if all(_is_known(step) for step in _steps(program.jaxpr)):
+        if _is_elementwise(program.jaxpr):
             # What a branch not taken comes to, such as 1/0, is no news here as it is none to XLA.
             with np.errstate(all="ignore"):
                 found = _done(program.jaxpr, program.consts, leaves)
@@ -60,12 +60,15 @@ def _steps(program: Jaxpr) -> Iterator[Any]:
             yield step
 
 
-def _is_known(step: Any) -> bool:
-    """Whether an operation takes floating numbers, one each, to one that NumPy makes of them."""
-    known = step.primitive.name in _NUMPY or step.primitive.name in _OTHERWISE
-    return known and all(
-        not variable.aval.shape and not np.issubdtype(variable.aval.dtype, np.integer)
-        for variable in (*step.invars, *step.outvars)
+@functools.lru_cache(maxsize=64)
+def _is_elementwise(program: Jaxpr) -> bool:
+    """Whether each operation takes single numbers to one number that NumPy makes of them too."""
+    return all(
+        (step.primitive.name in _NUMPY or step.primitive.name in _OTHERWISE)
+        and all(not variable.aval.shape for variable in (*step.invars, *step.outvars))
+        # Division and the like mean something else for whole numbers.
+        and not np.issubdtype(step.outvars[0].aval.dtype, np.integer)
+        for step in _steps(program)
     )
 
 
