@@ -105,7 +105,7 @@ def _all(names, number):
                 examples += silent
             took = time.monotonic() - start
             print(f"{name}: {total.total()} mutations, {dict(total)}, {took:.0f} s", flush=True)
-            for broken, wrong in examples[:3]:
+            for broken, wrong in examples[:9]:
                 print(f"--- {dict(wrong)}\n{broken}", flush=True)
 
 

@@ -80,6 +80,34 @@ def test_a_row_that_contradicts_itself_is_reported(tmp_path):
     assert skipped["why"] == "size, time and bandwidth do not agree"
 
 
+DOUBLE = {
+    "the last two rows joined, and a third decimal": (
+        [("2.46       0\n     1048576", "2.46       0     1048576"), ("10.00 ", "10.005")],
+        [],
+    ),
+    "a cell moved to the left, and another last digit": (
+        [("   100.00   10.49   15.73", "   100.01   10.49  15.73")],
+        NCCL_ROWS[:4],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLE)
+def test_two_faults_that_hide_one_another_are_reported(name, tmp_path):
+    changes, left = DOUBLE[name]
+    text = NCCL
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "x.log"
+    path.write_text(text)
+    if left:
+        check(so.read_log(path).table, left)
+    else:
+        with pytest.raises(MeasurementError, match="no row that can be read"):
+            so.read_log(path)
+
+
 def test_a_message_inside_a_row_is_reported(tmp_path):
     path = tmp_path / "x.log"
     path.write_text(NCCL.replace("   0    50.00", " host0:11:11 [0] NCCL INFO x\n   0    50.00"))

@@ -7,18 +7,17 @@ a table that was pasted without its spaces, or of sizes that were chosen freely,
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from scaleopt.data.readers.ends import ends, shortened
 from scaleopt.data.readers.printed import Printed
 from scaleopt.data.readers.record import KEPT, Block, Log, Row
 
 _MOST = 0.5
 """More than this share of the rows must agree before the others are odd."""
-_CELL = re.compile(r"\S+")
 _Value = TypeVar("_Value")
 
 
@@ -38,13 +37,18 @@ def alike(log: Log, block: Block) -> list[Row]:
         ways = [[block.rounding(timing.seconds) for timing in row.timings] for row in rows]
         every = [way for row in ways for way in row]
         way = _most_common([one for own in every for one in own], len(every))
-        told = len(every) > 2 and way is not None
-        traits.append(("decimals", [told and all(way in own for own in row) for row in ways], told))
+        if len(every) > 2 and way is not None:
+            traits.append(("decimals", [all(way in own for own in row) for row in ways], True))
+        elif log.skipped_count:  # too few rows are left to tell, and damage is known of
+            traits.append(("decimals", [all(row) for row in ways], True))
     if block.columned:
         places = [ends(row.line.text) for row in rows]
         # where too few rows are left to tell, those of the header's names do
         most = usual([*places, block.columned]) or (block.columned if log.skipped_count else None)
         traits.append(("ends of its columns", places, most))
+    if block.padded:
+        lacks = shortened([row.line.text for row in rows])
+        traits.append(("ends of its columns", [not it for it in lacks], True))
     kept = []
     for place, row in enumerate(rows):
         odd = [name for name, values, value in traits if value not in (None, values[place])]
@@ -70,16 +74,6 @@ def _most_common(values: Sequence[_Value], of: int) -> _Value | None:
     for value, times in Counter(values).most_common(1):
         return value if times > _MOST * of else None
     return None
-
-
-def ends(text: str, cell: "re.Pattern[str]" = _CELL) -> tuple[int, ...]:
-    """Where the cells of a line end; the first of a line that begins with it has no place to keep.
-
-    >>> ends("  8  16"), ends("8    16")
-    ((3, 7), (0, 7))
-    """
-    found = [match.end() for match in cell.finditer(text)]
-    return tuple(found if text[:1].isspace() else (0, *found[1:]))
 
 
 def last_digit(seconds: Printed) -> int:

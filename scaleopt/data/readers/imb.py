@@ -11,7 +11,8 @@ Source: Intel MPI Benchmarks, src_c/IMB_output.c and the user guide; oneCCL, exa
 import re
 from collections.abc import Mapping
 
-from scaleopt.data.readers.alike import as_many_decimals, ends
+from scaleopt.data.readers.alike import as_many_decimals
+from scaleopt.data.readers.ends import ends
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import Printed, all_printed, overlap, whole
 from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing, dtype_of

@@ -123,7 +123,7 @@ class Reader:
             self.block, self.told_nodes, self.listed = None, None, DeviceList()
             self.open = False
             return
-        row_like = is_like_a_row(text)
+        row_like = is_like_a_row(text) or (_UNITS.search(text) and numbers_in(text))
         if not row_like and not self.open:
             return
         if text.lstrip().startswith("#"):
@@ -257,6 +257,7 @@ class Reader:
                 per_process=self.per_process or 1,
                 reduces=None if self.short else cells[3:4] != [] and cells[3] in REDUCTIONS,
                 rooted=False if cells[4:5] == ["-1"] or cells[3:4] == ["-1"] else None,
+                padded=True,
                 rounding=roundings,
             )
             self.log.blocks.append(self.block)

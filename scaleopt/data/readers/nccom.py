@@ -9,7 +9,7 @@ Source: AWS Neuron documentation, NCCOM-TEST user guide, whose example is 335544
 
 import re
 
-from scaleopt.data.readers.alike import ends
+from scaleopt.data.readers.ends import ends
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.nccl_columns import agrees
 from scaleopt.data.readers.printed import SECONDS, printed, whole

@@ -10,7 +10,8 @@ Source: OSU micro-benchmarks 7, c/mpi/collective and c/util/osu_util_mpi.c.
 
 import re
 
-from scaleopt.data.readers.alike import as_many_decimals, ends
+from scaleopt.data.readers.alike import as_many_decimals
+from scaleopt.data.readers.ends import ends
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import all_printed, whole
 from scaleopt.data.readers.record import ITEM_BYTES, Block, Log, Row, Timing, dtype_of

@@ -90,6 +90,8 @@ class Block:
     """Its operation and N, once settled."""
     columned: tuple[int, ...] | None = None
     """Where the names of its columns end, where its benchmark prints columns of fixed width."""
+    padded: bool = False
+    """Whether its benchmark pads cells to columns, which long cells push to the right."""
     rounding: Callable[[Printed], Collection[Hashable]] | None = None
     """The ways of rounding that a time can be printed in, where its benchmark has such."""
 
