@@ -9,7 +9,7 @@ bytes it holds     S + b A, or S/d + …              weights + a reduce-scatter
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -41,6 +41,11 @@ class DataSplit(NamedTuple):
     def devices(self) -> Count:
         """N = d."""
         return self.data
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """Replicas and what each of them holds, however it cuts its samples."""
+        return self.data, self.sharded
 
     def __str__(self) -> str:
         parts = [f"data {self.data}"] if self.data != 1 else ["one device"]
@@ -120,7 +125,7 @@ class DataParallel(eqx.Module):
         each, rest = divmod(samples, devices)
         if rest:
             return
-        for micro_batch in divisors(each):
+        for micro_batch in reversed(divisors(each)):  # of equals the one with fewest
             for sharded in (0, 1) if devices > 1 else (0,):
                 yield DataSplit(devices, micro_batch, each // micro_batch, sharded)
 

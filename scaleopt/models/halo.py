@@ -9,7 +9,7 @@ Building Parallel Programs", 1995, section 3.4.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -68,6 +68,11 @@ class Blocks(NamedTuple):
     def devices(self) -> Count:
         """N = x y z."""
         return self.x * self.y * self.z
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """The cuts, whichever sides they are of."""
+        return tuple(sorted(self))
 
     def __str__(self) -> str:
         return f"{self.x} × {self.y} × {self.z} blocks"

@@ -10,7 +10,7 @@ Concurrency: Practice and Experience 9(4), 1997; Y. Xu et al., "GSPMD", 2021, fo
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -79,6 +79,11 @@ class MatmulGrid(NamedTuple):
     def devices(self) -> Count:
         """N = r c."""
         return self.rows * self.columns
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """The mesh and what stays on it, in however many panels."""
+        return self.rows, self.columns, self.stationary
 
     def __str__(self) -> str:
         parts = f"{self.rows} × {self.columns} mesh", f"{STATIONARY[int(self.stationary)]} at rest"

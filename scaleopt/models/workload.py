@@ -53,8 +53,8 @@ class DeviceWork(eqx.Module):
     """Through its memory."""
     messages: dict[str, tuple[Message, ...]] = eqx.field(default_factory=dict)
     """By what they are called in a breakdown."""
-    rounds: Count = 1
-    """How often it starts anew: micro-batches."""
+    rounds: Scalar = 0
+    """Micro-batches; 0 where there is no such thing."""
     last: bool = eqx.field(static=True, default=False)
     """Whether messages hide behind the last round alone."""
     streamed: bool = eqx.field(static=True, default=False)
@@ -67,6 +67,11 @@ class Split(Protocol):
     @property
     def devices(self) -> Count:
         """N."""
+        ...
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What it shares with those that are no alternatives to it."""
         ...
 
     def _asdict(self) -> dict[str, Any]: ...

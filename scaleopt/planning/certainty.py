@@ -1,7 +1,7 @@
 """How sure a plan on a fit is: the same choice over machines drawn from the fit's distribution."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ from scaleopt.models.machine import Machine
 from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.layouts import AXES
+from scaleopt.planning.searched import Searched
 from scaleopt.planning.searched_layouts import SearchedLayouts
 from scaleopt.planning.tables import Problem, evaluate, parts_of, step_of
 from scaleopt.planning.words import dollars, duration, percent
@@ -96,26 +97,62 @@ def certainty(
     """
     rows = side.found.shortlist.rows[:, :CANDIDATES]
     seconds, held, layout, option = _drawn(fit, side, rows, draws)
-    devices, batch = _devices(rows[:, layout]), _batch(rows[:, layout])
-    goal = side.goal
+    chosen = rows[:, layout]
+    drawn = Drawn(seconds, held, chosen, option, _devices(chosen), _batch(chosen))
+    ours = _place(side, best, rows, layout, option)
+    return judged(side, best, drawn, ours, _range(fit, side, best, level), level)
+
+
+class Drawn(NamedTuple):
+    """The candidates, and what each takes on each drawn machine."""
+
+    seconds: np.ndarray
+    """(draws, candidates)"""
+    held: np.ndarray
+    rows: np.ndarray
+    """(axes, candidates)"""
+    option: np.ndarray
+    devices: np.ndarray
+    batch: np.ndarray
+
+
+def judged(
+    side: Searched,
+    best: Configuration,
+    drawn: Drawn,
+    ours: int,
+    span: tuple[float, float, bool],
+    level: float,
+) -> Certainty:
+    """How a choice fares among the candidates on the drawn machines.
+
+    Args:
+        side: the offer that the best is on.
+        best: the choice.
+        drawn: the candidates.
+        ours: which of them the choice is.
+        span: the range of a step's seconds, and whether it hangs on what no row tells.
+        level: of the range.
+    """
+    seconds, devices, batch = drawn.seconds, drawn.devices, drawn.batch
+    goal, draws = side.goal, len(seconds)
     values = goal.value(seconds, devices, batch)
     allowed = goal.within(seconds, devices, batch)
     # A machine on which nothing keeps the limits still has a best one.
     none = ~np.isfinite(allowed).any(axis=1, keepdims=True)
     values_or_none = np.where(none, values, allowed)
     winners = values_or_none.argmin(axis=1)
-    ours = _place(side, best, rows, layout, option)
     regret = np.maximum(values[:, ours] / values_or_none[np.arange(draws), winners] - 1, 0)
-    counts = np.bincount(winners, minlength=len(layout))
+    counts = np.bincount(winners, minlength=len(devices))
     likely = [place for place in np.argsort(-counts, kind="stable")[:10].tolist() if counts[place]]
     nominal = np.median(seconds, axis=0)
     found = tuple(
         Candidate(
             side.configured(
-                rows[:, layout[place]],
-                int(option[place]),
+                drawn.rows[:, place],
+                int(drawn.option[place]),
                 float(nominal[place]),
-                float(held[place]),
+                float(drawn.held[place]),
             ),
             float(counts[place] / draws),
         )
@@ -128,7 +165,7 @@ def certainty(
         kept["deadline"] = float(np.mean(time <= limits.deadline))
     if limits.budget < np.inf:
         kept["budget"] = float(np.mean(time * price <= limits.budget))
-    low, high, blind = _range(fit, side, best, level)
+    low, high, blind = span
     run = (low * best.time / best.step_time, high * best.time / best.step_time)
     return Certainty(
         candidates=found,

@@ -100,9 +100,9 @@ def _takes(plan: "Plan", found: Configuration) -> str:
 
 def _step(plan: "Plan", best: Configuration) -> list[str]:
     terms, memory = _side(plan, best).breakdown(best)
-    total = sum(terms.values())
+    total, width = sum(terms.values()), max(10, *map(len, terms))
     lines = [
-        f"{name:<10} {percent(part / total):>5}   {duration(part)}"
+        f"{name:<{width}} {percent(part / total):>5}   {duration(part)}"
         for name, part in terms.items()
         if part > _SAID * total
     ]

@@ -22,8 +22,8 @@ class WorkloadConfiguration(Configuration):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What two configurations share that split the devices alike: its first three numbers."""
-        return self.offer.name, self.devices, *self.split[:3]
+        """What two configurations share that split the devices alike."""
+        return self.offer.name, *self.split.kind
 
     @property
     def headline(self) -> str:

@@ -164,8 +164,15 @@ def _number(leaf: Scalar) -> np.ndarray:
     return np.asarray(leaf, np.float64)
 
 
+_FIRST = ("serial", "launch", "compute", "imbalance", "straggling", "memory")
+
+
 def _plain(parts: dict[str, Array]) -> Named:
-    return {name: float(part) for name, part in parts.items()}
+    """As plain numbers; a program gives its parts in the order of the alphabet."""
+    first = [name for name in _FIRST if name in parts]
+    names = first + [name for name in parts if name not in (*_FIRST, "overhead")]
+    names += ["overhead"] if "overhead" in parts else []
+    return {name: float(parts[name]) for name in names}
 
 
 def _listed(

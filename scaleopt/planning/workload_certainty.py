@@ -1,0 +1,80 @@
+"""How sure the plan of a workload on a fit is: the same choice on machines drawn from the fit."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from scaleopt.fitting.parameters import Parameters, Point
+from scaleopt.fitting.propagate import drawn_points, hangs_on_blind
+from scaleopt.fitting.result import Fit
+from scaleopt.models.machine import Machine
+from scaleopt.models.workload_time import AnyMachine, workload_time
+from scaleopt.planning.certainty import CANDIDATES, Certainty, Drawn, judged
+from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.workload_search import SearchedWorkload
+
+
+def workload_certainty(
+    side: SearchedWorkload, best: Configuration, *, draws: int, level: float
+) -> Certainty:
+    """The choice over machines drawn from the fit, among the best splits by the fitted machine.
+
+    Args:
+        side: the offer that the best is on.
+        best: the choice.
+        draws: how many machines.
+        level: of the ranges.
+    """
+    fit = side.offer.fit
+    assert fit is not None
+    short = side.found.shortlist
+    kept = np.flatnonzero(short.value < np.inf)[:CANDIDATES]
+    rows, none = short.rows[:, kept], np.zeros(len(kept), np.int64)
+    # Always as many, so that one program serves; what fills them up is left out again.
+    split = side.splits.kind(*(np.resize(row, CANDIDATES) for row in rows.astype(np.float64)))
+    with jax.enable_x64(True):
+        points = drawn_points(fit, draws)
+        seconds = np.asarray(_seconds(fit.parameters, points, side.machine, side.workload, split))
+    seconds = seconds[:, : len(kept)]
+    ours = int(np.flatnonzero((rows == np.array([best.split]).T).all(axis=0))[0])
+    listed = side.splits.kind(*rows)
+    batch = np.broadcast_to(np.asarray(side.workload.samples(listed)), len(kept))
+    drawn = Drawn(seconds, short.held[kept], rows, none, listed.devices, batch)
+    span = _range(fit, side, best, seconds[:, ours], level)
+    return judged(side, best, drawn, ours, span, level)
+
+
+def _range(
+    fit: Fit[Any], side: SearchedWorkload, best: Configuration, drawn: np.ndarray, level: float
+) -> tuple[float, float, bool]:
+    """The range of a step to come: of the drawn machines, joined with the scatter of the rows."""
+
+    def takes(machine: AnyMachine) -> Array:
+        return workload_time(machine, side.workload, best.split)
+
+    spreads = {noise.name: noise.spread(level) for noise in fit.noise}
+    scatter = spreads.get("step", max(spreads.values()))
+    tail = (1 - level) / 2
+    reach = np.abs(np.log(np.quantile(drawn, [tail, 1 - tail]) / best.step_time))
+    low, high = np.exp(np.hypot(reach, scatter) * [-1, 1]) * best.step_time
+    return float(low), float(high), hangs_on_blind(takes, fit)
+
+
+@eqx.filter_jit
+def _seconds(
+    parameters: Parameters, points: Point, fitted: AnyMachine, workload: Any, split: Any
+) -> Array:
+    """Seconds of a step of each split on each drawn machine, (draws, splits)."""
+
+    def on(u: Array) -> Array:
+        machine = parameters.model(points._replace(u=u).values())
+        if isinstance(machine, Machine) and isinstance(fitted, Machine):
+            machine = eqx.tree_at(lambda m: m.node_size, machine, fitted.node_size)
+        seconds = workload_time(machine, workload, split)
+        return jnp.broadcast_to(seconds, jnp.shape(split[0]))
+
+    return jax.lax.map(on, jnp.asarray(points.u))
