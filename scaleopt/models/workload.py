@@ -10,7 +10,7 @@ innermost, and its members are the first to share a node.
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from scaleopt.units import Bytes, Count, CountedFlops, Scalar
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"]
 """What a message may be: a collective of its group, or from each device to a neighbour."""
+OPERATIONS = get_args(Operation)
 
 
 class Message(eqx.Module):

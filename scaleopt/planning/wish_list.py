@@ -1,6 +1,7 @@
 """A plan written down in TOML: the model, the run, what can be rented.
 
     [model]                        # sizes of a Transformer, or config = "config.json"
+    [workload]                     # or other work, of the kind that it names
     [run]                          # global_batch, tokens, objective, limits
     [search]                       # optional: recompute, zero, max_micro_batch, reserve …
     [[offer]]                      # devices, memory, price, and a machine or a table to fit one to
@@ -21,7 +22,9 @@ from scaleopt.planning.model_config import read_model
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.plan import Plan, plan
 from scaleopt.planning.search import Tiles
-from scaleopt.units import hour, parse
+from scaleopt.planning.workload_wishes import workload_of
+from scaleopt.planning.written import known, made, quantities, quantity
+from scaleopt.units import hour
 
 if TYPE_CHECKING:
     from scaleopt.fitting.result import Fit
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 _RUN = {
     "global_batch": "",
     "tokens": "",
+    "samples": "",
     "steps": "",
     "critical_batch": "",
     "objective": "",
@@ -80,21 +84,25 @@ def plan_from_file(path: str | Path, *, watch: Callable[[Tiles], Tiles] = iter) 
         wishes = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is no TOML: {error}") from None
-    _known(wishes, ("model", "run", "search", "precision", "offer"), path.name)
-    for name in ("model", "run", "offer"):
+    known(wishes, ("model", "workload", "run", "search", "precision", "offer"), path.name)
+    work = "workload" in wishes
+    if work and "model" in wishes:
+        raise ValueError(f"{path.name} has a [model] and a [workload]; a plan is made for one")
+    for name in ("run", "offer") if work else ("model", "run", "offer"):
         if name not in wishes:
             head = "[[offer]]" if name == "offer" else f"[{name}]"
             raise ValueError(f"{path.name} has no {head}; see examples/ for what it holds")
     offers = wishes["offer"] if isinstance(wishes["offer"], list) else [wishes["offer"]]
-    run = _quantities(wishes["run"], _RUN, "[run]")
-    if "global_batch" not in run:
+    run = quantities(wishes["run"], _RUN, "[run]")
+    if "global_batch" not in run and not work:
         raise ValueError("[run] has no global_batch; give the sequences of a step, or several")
     search = wishes.get("search", {})
-    _known(search, _SEARCH, "[search]")
+    known(search, _SEARCH, "[search]")
+    sizes = wishes.get("precision", {})
     return plan(
-        _model(wishes["model"], path.parent),
+        workload_of(wishes["workload"]) if work else _model(wishes["model"], path.parent),
         [_offer(offer, path.parent, place) for place, offer in enumerate(offers, 1)],
-        precision=_made(Precision, wishes.get("precision", {}), "[precision]"),
+        precision=made(Precision, sizes, "[precision]") if sizes else None,
         watch=watch,
         **run,
         **search,
@@ -107,7 +115,7 @@ def _model(written: dict[str, Any], folder: Path) -> Transformer:
     config = written.pop("config", None)
     if config is not None:
         return read_model(folder / config, **written)
-    return _made(Transformer, written, "[model]")
+    return made(Transformer, written, "[model]")
 
 
 def _offer(written: dict[str, Any], folder: Path, place: int) -> Offer:
@@ -116,7 +124,7 @@ def _offer(written: dict[str, Any], folder: Path, place: int) -> Offer:
     machine, table = written.pop("machine", None), written.pop("table", None)
     if (machine is None) == (table is None):
         raise ValueError(f"{where} needs either a machine or a table of measurements to fit one to")
-    given = _quantities(written, _OFFER, where)
+    given = quantities(written, _OFFER, where)
     if "price" in given:
         given["price"] /= hour
     if "between_interruptions" in given:
@@ -140,35 +148,6 @@ def _machine(written: dict[str, Any], where: str) -> Machine:
     numbers = {name: value for name, value in written.items() if name not in _LINKS}
     for link, name in _LINKS.items():
         if link in written:
-            numbers[name] = 1 / _quantity(written[link], "B/s", f"{where}: {link}")
+            numbers[name] = 1 / quantity(written[link], "B/s", f"{where}: {link}")
     units = _MACHINE | dict.fromkeys(set(numbers) - set(_MACHINE), "")
-    return _made(Machine, _quantities(numbers, units, where), where)
-
-
-def _made(kind: Callable[..., Any], sizes: dict[str, Any], where: str) -> Any:
-    """An object of the package from a table of the file; what does not fit, said with its place."""
-    try:
-        return kind(**sizes)
-    except TypeError as error:
-        raise ValueError(f"{where}: {str(error).split('__init__() ')[-1]}") from None
-
-
-def _quantities(written: dict[str, Any], units: dict[str, str], where: str) -> dict[str, Any]:
-    _known(written, tuple(units), where)
-    return {
-        name: _quantity(value, units[name], f"{where}: {name}") if units[name] else value
-        for name, value in written.items()
-    }
-
-
-def _quantity(value: Any, unit: str, where: str) -> float:
-    try:
-        return parse(value, unit) if isinstance(value, str) else float(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {error}") from None
-
-
-def _known(table: dict[str, Any], names: tuple[str, ...], where: str) -> None:
-    unknown = [name for name in table if name not in names]
-    if unknown:
-        raise ValueError(f"{where} does not know {unknown[0]!r}; it takes {', '.join(names)}")
+    return made(Machine, quantities(numbers, units, where), where)
