@@ -4,7 +4,8 @@ A digit of a time that nothing else on the page repeats can become another digit
 the file is then one that the benchmark could have printed, and no reader can tell. Which files they
 are is decided here, not by the reader, by holding a text against the sample it was made from:
 
-- line by line it is the sample, numbers aside; only its end may be missing;
+- line by line, or where all is one line value by value, it is the sample, numbers aside; only its
+  end may be missing;
 - every number is printed as the benchmark prints it: with as many decimals, without a leading zero,
   and in tables of fixed width ending in the same column;
 - sizes and counts are those that were asked for;
@@ -53,8 +54,9 @@ def excused(name, damaged, originals, wrong, count, said):
         count: of rows that were read.
         said: whether damage was reported; then a row need not say what its sample's said.
     """
-    sample = SAMPLES[name][0]
-    texts = {*_partly_mended(sample, damaged, False), *_partly_mended(sample, damaged, True)}
+    sample, parted = SAMPLES[name][0], "," if name in ONE_LINE else "\n"
+    mended = (_partly_mended(sample, damaged, parted, from_end) for from_end in (False, True))
+    texts = {*itertools.chain.from_iterable(mended)}
     files = [printed_rows(name, text, originals) for text in texts]
     files = [rows for rows in files if rows is not None]
     if wrong:
@@ -68,9 +70,9 @@ def agree(row, other, said):
     return all(a == b or (said and a in (None, "")) for a, b in zip(row, other, strict=True))
 
 
-def _partly_mended(original, damaged, from_end):
-    """The texts that some of the damage makes, line by line."""
-    ours, theirs = (text.rstrip("\n").split("\n") for text in (original, damaged))
+def _partly_mended(original, damaged, parted, from_end):
+    """The texts that some of the damage makes, line by line, or between what else parts them."""
+    ours, theirs = (text.rstrip("\n").split(parted) for text in (original, damaged))
     pieces = []
     for tag, a, b, c, d in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         pairs = min(b - a, d - c) * (tag == "replace")
@@ -84,7 +86,7 @@ def _partly_mended(original, damaged, from_end):
     for kept in itertools.product((False, True), repeat=len(damages)):
         left = dict(zip(damages, kept, strict=True))
         lines = [pair[left.get(number, True)] for number, pair in enumerate(pieces)]
-        yield "\n".join(itertools.chain.from_iterable(lines))
+        yield parted.join(itertools.chain.from_iterable(lines))
 
 
 def printed_rows(name, text, originals):

@@ -7,6 +7,7 @@ Source: nccl-tests, src/util.cu; Extra-P, docs/file-formats.md.
 """
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,8 @@ from scaleopt.data.readers.record import OPS, Block, Log, Row, Timing, dtype_of
 from scaleopt.units import GB, us
 
 _LINE = {"params", "value"}
+_ROUNDING = 1e-12
+"""What is lost on the way from µs to seconds and back."""
 _HALF = 0.5e-6
 """Half a unit of the sixth decimal, which JSON prints of µs and of GB/s."""
 
@@ -91,8 +94,14 @@ def _nccl(log: Log, document: dict[str, Any]) -> None:
         row = Row(line, size, tuple(timings), count, dtype_of(str(result["type"])))
         if not timings or any(t.seconds.value <= 0 for t in timings) or not agrees(row):
             log.skip(line, "size, time and bandwidth do not agree")
+        elif not all(_has_six_decimals(timing.seconds.value / us) for timing in timings):
+            log.skip(line, "a time with more decimals than the benchmark prints")
         else:
             block.rows.append(row)
+
+
+def _has_six_decimals(value: float) -> bool:
+    return math.isclose(value, round(value, 6), rel_tol=_ROUNDING)
 
 
 def _near(value: float, half: float) -> Printed:
