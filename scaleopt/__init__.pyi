@@ -42,7 +42,10 @@ from .models.collectives import send_time as send_time
 from .models.cost import million_tokens_cost as million_tokens_cost
 from .models.cost import run_cost as run_cost
 from .models.curve import ScalingTime as ScalingTime
+from .models.data_parallel import DataParallel as DataParallel
 from .models.envelope import LinkEnvelope as LinkEnvelope
+from .models.halo import Halo as Halo
+from .models.halo import halo_time as halo_time
 from .models.imbalance import load_imbalance as load_imbalance
 from .models.imbalance import slowest_time as slowest_time
 from .models.intensity import decode_intensity as decode_intensity
@@ -69,6 +72,8 @@ from .models.roofline import attainable_rate as attainable_rate
 from .models.roofline import hierarchical_rate as hierarchical_rate
 from .models.roofline import ridge_point as ridge_point
 from .models.roofline import smooth_rate as smooth_rate
+from .models.sharded_matmul import ShardedMatmul as ShardedMatmul
+from .models.sharded_matmul import summa_time as summa_time
 from .models.speedup import amdahl_fraction as amdahl_fraction
 from .models.speedup import amdahl_limit as amdahl_limit
 from .models.speedup import amdahl_speedup as amdahl_speedup
@@ -86,6 +91,7 @@ from .models.usl import usl_peak_throughput as usl_peak_throughput
 from .models.usl import usl_throughput as usl_throughput
 from .models.utilization import hardware_flops_utilization as hardware_flops_utilization
 from .models.utilization import model_flops_utilization as model_flops_utilization
+from .models.workload import Message as Message
 from .planning.algorithm import best_algorithm as best_algorithm
 from .planning.algorithm import crossover_size as crossover_size
 from .planning.best import best_devices as best_devices
