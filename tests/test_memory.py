@@ -238,3 +238,20 @@ def test_an_unknown_stage_is_refused():
 
 def test_precision_adds_up():
     assert Precision(weight=4, gradient=4, optimizer=8).state == 16
+
+
+def test_shared_experts_divide_what_is_theirs():
+    model = Transformer(
+        hidden=1024, layers=8, heads=8, seq_len=512, vocab=32000, experts=8, active_experts=2
+    )
+    experts = 8 * float(model.expert_weights())
+    dense = float(model.parameters()) - experts
+    alone, shared, split = (
+        training_memory(model, Parallelism(data=16, expert=expert), zero=zero)
+        for expert, zero in ((1, 0), (4, 0), (4, 1))
+    )
+    assert float(alone.weights) == pytest.approx(2 * (dense + experts), rel=1e-6)
+    assert float(shared.weights) == pytest.approx(2 * (dense + experts / 4), rel=1e-6)
+    assert float(shared.activations) == float(alone.activations)
+    # A quarter of the experts among the four that hold it: as much as all of them among all.
+    assert float(split.optimizer) == pytest.approx(float(alone.optimizer) / 16, rel=1e-6)

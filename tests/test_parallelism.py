@@ -79,6 +79,8 @@ def test_an_impossible_split_is_refused():
         Parallelism(tensor=0)
     with pytest.raises(ValueError, match="recompute='half' is not known"):
         Parallelism(recompute="half")
+    with pytest.raises(ValueError, match="interleave is 2, and the zero-bubble schedule has no"):
+        Parallelism(pipeline=2, interleave=2, zero_bubble=True)
 
 
 def test_sharing_a_sequence_divides_its_work_and_costs_messages():
@@ -87,6 +89,57 @@ def test_sharing_a_sequence_divides_its_work_and_costs_messages():
     assert float(alone.counts(MODEL).parameters) == float(shared.counts(MODEL).parameters)
     assert float(MACHINE.terms(MODEL, alone).tensor) == 0
     assert float(MACHINE.terms(MODEL, shared).tensor) > 0
+
+
+MIXTURE = Transformer(
+    hidden=2048, layers=16, heads=16, seq_len=2048, vocab=32000, experts=8, active_experts=2
+)
+
+
+def test_shared_experts_are_held_once_in_their_group():
+    found = [Parallelism(data=8, expert=e).counts(MIXTURE) for e in (1, 2, 8)]
+    dense = [float(count.parameters - count.expert_parameters) for count in found]
+    assert dense == pytest.approx([dense[0]] * 3)
+    assert [
+        float(count.expert_parameters) * e for count, e in zip(found, (1, 2, 8), strict=True)
+    ] == (pytest.approx([float(16 * MIXTURE.expert_weights())] * 3))
+    layers = [float(count.layer) for count in found]
+    assert layers == [layers[0]] * 3  # as many tokens come as go
+
+
+def test_the_pieces_of_an_exchange_are_sent_one_by_one():
+    inside, across = (MACHINE.exchange(Parallelism(), 4, stride, 1e9) for stride in (1, 8))
+    assert float(inside) == pytest.approx(3 * (8e-6 + 0.25e9 / 200e9))
+    assert float(across) == pytest.approx(3 * (2e-5 + 0.25e9 / 20e9))
+    assert float(MACHINE.exchange(Parallelism(), 1, 1, 1e9)) == 0.0
+    half = MACHINE.exchange(Parallelism(), 4, 4, 1e9)  # two of four in a node
+    assert float(half) == pytest.approx((8e-6 + 0.25e9 / 200e9) + 2 * (2e-5 + 0.25e9 / 20e9))
+
+
+def test_shared_experts_trade_gradients_for_tokens():
+    alone, shared = (MACHINE.terms(MIXTURE, Parallelism(data=16, expert=e)) for e in (1, 8))
+    assert float(shared.data) < float(alone.data)
+    assert float(shared.tensor) > float(alone.tensor) == 0.0
+    # The dense weights among 16, experts between the two nodes that hold the same ones.
+    count = Parallelism(data=16, expert=8).counts(MIXTURE)
+    own = 4 * float(count.expert_parameters)
+    rest = 4 * float(count.parameters) - own
+    rings = MACHINE.ring(Parallelism(), 16, 1, rest) + MACHINE.ring(Parallelism(), 2, 8, own)
+    assert float(shared.data) == pytest.approx(float(rings), rel=1e-5)
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_a_zero_bubble_schedule_waits_two_weight_gradients_less(recompute):
+    """(p − 1)(t_F + t_B − 2 t_W), with each pass as long as its products alone."""
+    machine = Machine(rate=250e12, bandwidth=float("inf"), alpha=0.0, beta=0.0)
+    split = {"pipeline": 4, "accumulation": 8, "recompute": recompute}
+    usual, new = (
+        machine.terms(MODEL, Parallelism(**split, zero_bubble=zero)) for zero in (False, True)
+    )
+    weights = 8 * float(machine.compute(Parallelism().counts(MODEL).products.weights))
+    assert float(usual.pipeline - new.pipeline) == pytest.approx(3 * 2 * weights, rel=1e-4)
+    assert 0 < float(new.pipeline) < float(usual.pipeline)
+    assert float(usual.total - new.total) == pytest.approx(6 * weights, rel=1e-3)
 
 
 def test_narrow_products_are_slow():

@@ -7,14 +7,16 @@ latency grows with the group.
 
 T = R (L/p · layer + passing on) + m · head + data-parallel all-reduce + update + overhead
 
-with m micro-batches and R = m + (p − 1)/v rounds of a pipeline of p stages and v chunks.
+with m micro-batches and R = m + (p − 1)/v rounds of a pipeline of p stages and v chunks. Where the
+weights' gradients fill the wait (zero bubble), the p − 1 rounds of waiting are each shorter by two
+of them: (p − 1) (t_F + t_B − 2 t_W) is left.
 """
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from scaleopt.models.parallelism import Parallelism
+from scaleopt.models.parallelism import DeviceCounts, Parallelism
 from scaleopt.models.products import Product
 from scaleopt.models.transformer import Transformer
 from scaleopt.units import (
@@ -46,7 +48,7 @@ class TrainingTerms(eqx.Module):
     memory: Seconds
     """What is element-wise, and the optimizer's update."""
     tensor: Seconds
-    """All-reduces inside the layers, and keys and values passed around."""
+    """All-reduces inside the layers, keys and values passed around, tokens sent to experts."""
     pipeline: Seconds
     """Filling and draining the pipeline, and passing on between stages."""
     data: Seconds
@@ -91,7 +93,8 @@ class Machine(eqx.Module):
     >>> f"{machine(gpt, split):.2f} s"
     '1.06 s'
 
-    Source: the ring of `all_reduce_time`; the edges of `Product`; the schedule of `Parallelism`.
+    Source: the ring of `all_reduce_time`; the edges of `Product`; the schedule of `Parallelism`;
+    P. Qi et al., "Zero bubble pipeline parallelism", ICLR 2024, table 2, for ZB-H1.
     """
 
     rate: FlopsPerSecond
@@ -132,6 +135,26 @@ class Machine(eqx.Module):
         slowest = jnp.where(nodes > 1, jnp.maximum(beta, shared), beta)
         return 2 * messages + 2 * (group - 1) / group * slowest * size
 
+    def exchange(self, split: Parallelism, group: Count, stride: Count, size: Bytes) -> Array:
+        """Seconds of an all-to-all in which each member of a group parts with `size` [B].
+
+        A message of size/g goes to each other member in turn, inside the node or between nodes.
+        """
+        group, size, alpha, beta, far, thin = real(
+            group, size, self.alpha, self.beta, self.network_alpha, self.network_beta
+        )
+        local, piece = split.local(group, stride, self.node_size), size / group
+        near = (local - 1) * (alpha + beta * piece)
+        return near + (group - local) * (far + jnp.maximum(beta, thin) * piece)
+
+    def gradients(self, split: Parallelism, count: DeviceCounts) -> Array:
+        """Seconds of the gradients' all-reduce; experts' among those that hold the same ones."""
+        replicas, tensor, expert = real(split.data * split.context, split.tensor, split.expert)
+        apart = jnp.where(expert > 1, _GRADIENT_BYTES * count.expert_parameters, 0.0)
+        common = self.ring(split, replicas, tensor, _GRADIENT_BYTES * count.parameters - apart)
+        own = self.ring(split, replicas / expert, tensor * expert, apart)
+        return common + jnp.where(expert > 1, own, 0.0)
+
     def compute(self, products: tuple[Product, ...]) -> Array:
         """Seconds of products at the full rate, longer by what their edges lose."""
         efforts = [product.effort(self.grain) for product in products]
@@ -166,14 +189,16 @@ class Machine(eqx.Module):
         handed = jnp.where(near, self.alpha, self.network_alpha)
         handed = handed + jnp.where(near, self.beta, self.network_beta) * count.keys
         reduced = reduced + 3 * (context - 1) * handed
+        sent = self.exchange(split, split.expert, split.tensor, count.routed)
+        reduced = reduced + count.reductions * sent  # to the experts and back, as often
         device = compute + memory + reduced + self.kernel * count.passes
         layer = smooth_maximum(device, self.host * count.passes)
         crossing = tensor * context * data >= self.node_size
         link = jnp.where(crossing, self.network_beta, self.beta)
         passing = jnp.where(pipeline > 1, chunks * link * count.passed, 0.0)
         done, idle = micro_batches * count.stage_layers, count.rounds - micro_batches
-        size = _GRADIENT_BYTES * count.parameters
-        gradients = (1 - self.overlap) * self.ring(split, data * context, tensor, size)
+        # In a zero-bubble schedule weights' gradients are computed while a stage would wait.
+        spared = jnp.where(real(split.zero_bubble)[0] > 0, 2 * batch * self.compute(weights), 0.0)
         head = 3 * batch * self.compute((count.products.head,))
         update = self.update(count.parameters)
         once = self.step_overhead + self.micro_batch_overhead * micro_batches
@@ -181,8 +206,8 @@ class Machine(eqx.Module):
             compute=done * compute + micro_batches * head,
             memory=done * memory + micro_batches * count.logits / self.bandwidth + update,
             tensor=done * reduced,
-            pipeline=idle * count.stage_layers * layer + count.rounds * passing,
-            data=gradients,
+            pipeline=idle * count.stage_layers * (layer - spared) + count.rounds * passing,
+            data=(1 - self.overlap) * self.gradients(split, count),
             overhead=done * (layer - compute - memory - reduced) + once,
         )
 

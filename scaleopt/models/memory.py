@@ -12,7 +12,8 @@ numbers of P bytes,
   a s² (2 P + 1) · attended  scores after softmax and after dropout, and its mask; P without dropout
 
 and a byte for each element that dropout may drop. An axis that shares sequences (context) splits
-all of it, and the states along with the data axis. The tensor axis splits the lines behind the
+all of it, and the states along with the data axis. Devices that share the experts hold a part of
+them each, and as many tokens as without. The tensor axis splits the lines behind the
 first, and the first too where sequences are split along it. Selective recomputation keeps no
 scores, full recomputation only the layer's input.
 
@@ -120,28 +121,41 @@ def training_memory(
         split.data, split.context, split.pipeline, model.layers, zero
     )
     code = real(recompute_code(split.recompute))[0]
-    held = parameters_held(model, split)
-    shares = [jnp.where(zero >= stage, data * context, 1.0) for stage in (3, 2, 1)]
+    held, experts = parameters_held(model, split)
+    # A device's part of the experts is shared with as many fewer replicas as there are such parts.
+    copies, fewer = data * context, data * context / real(split.expert)[0]
+    weights, gradients, optimizer = (
+        jnp.where(zero >= stage, (held - experts) / copies + experts / fewer, held)
+        for stage in (3, 2, 1)
+    )
     whole, stored = layer_activations(model, split, precision.activation)
     flying = layers_in_flight(split) / pipeline * layers
     again = jnp.where(code == 2, whole, 0.0)
     layer = held / (layers / pipeline) * precision.weight
     gathered = jnp.where(zero >= 3, 2 * layer, 0.0)
     return DeviceMemory(
-        weights=held * precision.weight / shares[0],
-        gradients=held * precision.gradient / shares[1],
-        optimizer=held * precision.optimizer / shares[2],
+        weights=weights * precision.weight,
+        gradients=gradients * precision.gradient,
+        optimizer=optimizer * precision.optimizer,
         activations=flying * stored + outside_layers(model, split, precision.activation),
         working=again + gathered + logits(model, split, precision.activation),
     )
 
 
-def parameters_held(model: Transformer, split: Parallelism) -> Array:
-    """Parameters on a device of the first stage, before ZeRO: its layers and the embedding."""
+def parameters_held(model: Transformer, split: Parallelism) -> tuple[Array, Array]:
+    """Parameters on a device of the first stage, before ZeRO: its layers and the embedding.
+
+    Returns:
+        All of them, and of these the experts'.
+    """
     weights = model.weights()
-    layers, pipeline, tensor = real(model.layers, split.pipeline, split.tensor)
+    layers, pipeline, tensor, expert = real(
+        model.layers, split.pipeline, split.tensor, split.expert
+    )
     head = jnp.where(pipeline > 1, 0.0, weights.head)
-    return (layers / pipeline * weights.layers + head + model.embedding()) / tensor
+    experts = layers / pipeline * model.expert_weights() / tensor
+    whole = (layers / pipeline * weights.layers + head + model.embedding()) / tensor
+    return whole - experts * (1 - 1 / expert), experts / expert
 
 
 def layers_in_flight(split: Parallelism) -> Array:

@@ -2,12 +2,14 @@
 
 Neighbours in rank work most closely: tensor groups are innermost, then those that share a sequence,
 then data groups, and pipeline stages outermost, so that a group of an axis has its members `stride`
-ranks apart, and how many of them share a node follows from the node's size alone.
+ranks apart, and how many of them share a node follows from the node's size alone. Experts have no
+axis of their own: neighbours among those that share sequences and batch hold each a part of them.
 
 Source: D. Narayanan et al., "Efficient large-scale language model training on GPU clusters using
 Megatron-LM", SC 2021, sections 2 and 3; V. Korthikanti et al., MLSys 2023, for sequences split
 along the tensor axis; H. Liu et al., "Ring attention with blockwise transformers", ICLR 2024, for
-sequences split along an axis of their own.
+sequences split along an axis of their own; D. Lepikhin et al., "GShard", ICLR 2021, for experts;
+P. Qi et al., "Zero bubble pipeline parallelism", ICLR 2024, for its schedule.
 """
 
 import equinox as eqx
@@ -18,7 +20,8 @@ from scaleopt.models.products import LayerProducts, layer_products
 from scaleopt.models.transformer import Transformer, recompute_code
 from scaleopt.units import Bytes, Count, CountedFlops, Scalar, real
 
-_AXES = ("data", "tensor", "pipeline", "micro_batch", "accumulation", "interleave", "context")
+_AXES = ("data", "tensor", "pipeline", "micro_batch", "accumulation", "interleave")
+_AXES = (*_AXES, "context", "expert")
 
 
 class DeviceCounts(eqx.Module):
@@ -49,8 +52,12 @@ class DeviceCounts(eqx.Module):
     which the tensor group gathers again inside its node."""
     keys: Bytes
     """Keys and values of a device's part of the sequences, passed on c − 1 times in each pass."""
+    routed: Bytes
+    """Hidden states of a micro-batch that a device sends to their experts, or back, in a layer."""
     parameters: Count
     """That one device holds."""
+    expert_parameters: Count
+    """Of them those of experts, which fewer replicas share."""
     stage_layers: Count
     rounds: Scalar
     """Micro-batches, with those that the pipeline waits for as it fills and drains."""
@@ -72,9 +79,14 @@ class Parallelism(eqx.Module):
         sequence_parallel: whether what the tensor axis does not share is split along the sequence;
             1 or 0 in a batch of splits.
         context: c, devices that share each sequence, and pass keys and values around.
+        expert: e, devices that share the experts of each layer, of the d c that would otherwise
+            hold all of them; tokens travel to their experts and back.
+        zero_bubble: whether the weights' gradients wait until a stage would idle (ZB-H1), with as
+            many micro-batches in flight as before; 1 or 0 in a batch of splits.
 
     Raises:
-        ValueError: a number below 1, or a recomputation that is not known.
+        ValueError: a number below 1, a recomputation that is not known, or chunks of layers in a
+            schedule that has none.
 
     >>> split = Parallelism(data=8, tensor=4, pipeline=2, micro_batch=2, accumulation=16)
     >>> split.devices, split.global_batch
@@ -92,6 +104,8 @@ class Parallelism(eqx.Module):
     recompute: Scalar | str = eqx.field(default=0, converter=recompute_code)
     sequence_parallel: Scalar | bool = False
     context: Count = 1
+    expert: Count = 1
+    zero_bubble: Scalar | bool = False
 
     def __check_init__(self) -> None:
         """Refuse impossible numbers as they are written; traced values pass."""
@@ -99,6 +113,11 @@ class Parallelism(eqx.Module):
             value = getattr(self, name)
             if isinstance(value, (int, float)) and not value >= 1:
                 raise ValueError(f"Parallelism: {name} is {value}; it must be 1 or more")
+        if self.zero_bubble is True and isinstance(self.interleave, int) and self.interleave > 1:
+            raise ValueError(
+                f"Parallelism: interleave is {self.interleave}, and the zero-bubble schedule has "
+                "no chunks of layers; leave one of the two out"
+            )
 
     @property
     def devices(self) -> Count:
@@ -138,6 +157,9 @@ class Parallelism(eqx.Module):
         inner = tokenwise - norms
         moved = batch * (whole * (norms / spread + inner / tensor) + core * scores / tensor)
         weights, message = model.weights(), batch * precision * tokens * hidden
+        active, experts, expert = real(model.active_experts, model.experts, self.expert)
+        own = layers / pipeline * model.expert_weights() / (tensor * expert)
+        shared = layers / pipeline * (weights.layers - model.expert_weights())
         return DeviceCounts(
             forward=batch * forward.layers / tensor,
             layer=batch * (whole * forward.layers + (core - whole) * forward.attention) / tensor,
@@ -151,7 +173,9 @@ class Parallelism(eqx.Module):
             message=message,
             passed=2 * message / tensor,
             keys=2 * message / hidden * model.keys / tensor,
-            parameters=(layers * weights.layers / pipeline + hidden * vocab) / tensor,
+            routed=jnp.where(experts > 1, active * message / spread, 0.0),
+            parameters=(shared + hidden * vocab) / tensor + own,
+            expert_parameters=own,
             stage_layers=layers / pipeline,
             rounds=accumulation + (pipeline - 1) / chunks,
         )

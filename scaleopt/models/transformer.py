@@ -221,14 +221,18 @@ class Transformer(eqx.Module):
         weights, (layers,) = self.weights(), real(self.layers)
         return layers * weights.layers + weights.head + self.embedding()
 
-    def active_parameters(self) -> Array:
-        """The parameters that one token meets: all but those of the experts it passes by."""
-        hidden, width, layers = real(self.hidden, self.feed_forward, self.layers)
+    def expert_weights(self) -> Array:
+        """Parameters of one layer's experts; 0 where all tokens pass the same MLP."""
+        hidden, width, experts = real(self.hidden, self.feed_forward, self.experts)
         expert = self.matrices * hidden * width
         if self.biases:
             expert = expert + (self.matrices - 1) * width + hidden
-        idle, active = real(self.experts, self.active_experts)
-        return self.parameters() - layers * (idle - active) * expert
+        return jnp.where(experts > 1, experts * expert, 0.0)
+
+    def active_parameters(self) -> Array:
+        """The parameters that one token meets: all but those of the experts it passes by."""
+        layers, experts, active = real(self.layers, self.experts, self.active_experts)
+        return self.parameters() - layers * (1 - active / experts) * self.expert_weights()
 
     def forward_of_layer(self) -> Parts:
         """FLOP of one layer, and of the head, for the forward pass of one sequence."""

@@ -68,8 +68,10 @@ def saved_update(machine: Machine, model: Transformer, split: Parallelism) -> Ar
         model: the transformer.
         split: how it is split.
     """
-    replicas = jnp.asarray(split.data * split.context, float)
-    return (1 - 1 / replicas) * machine.update(split.counts(model).parameters)
+    replicas, expert = real(split.data * split.context, split.expert)
+    count = split.counts(model)
+    kept = (count.parameters + (expert - 1) * count.expert_parameters) / replicas
+    return machine.update(count.parameters) - machine.update(kept)
 
 
 def traffic_factor(zero: Scalar, accumulation: Count) -> Array:
