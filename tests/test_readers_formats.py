@@ -108,6 +108,43 @@ def test_two_faults_that_hide_one_another_are_reported(name, tmp_path):
             so.read_log(path)
 
 
+def test_one_row_is_left_and_it_is_no_step_of_the_table(tmp_path):
+    path = tmp_path / "x.log"
+    head, *rows = OSU.rstrip("\n").rsplit("\n", 5)
+    broken = [f"{row}  x" for row in rows]
+    broken[2] = rows[2].replace("4 ", "40", 1)
+    path.write_text("\n".join([head, *broken]))
+    with pytest.raises(MeasurementError, match="no row that can be read"):
+        so.read_log(path, devices=8)
+    broken[2] = rows[2]
+    path.write_text("\n".join([head, *broken]))
+    assert len(so.read_log(path, devices=8).table) == 1
+
+
+def test_a_collective_whose_name_is_lost_is_no_message_between_two(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_text(OSU.replace("Allgather ", ""))
+    with pytest.raises(MeasurementError, match="columns of a collective"):
+        so.read_log(path, devices=8)
+
+
+def test_decimals_that_the_benchmark_does_not_print(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(SAMPLES["nccl-tests, JSON"][0].replace('"time":50.000000', '"time":50.0000004'))
+    with pytest.raises(MeasurementError, match="more decimals than the benchmark prints"):
+        so.read_log(path)
+
+
+def test_a_row_that_ran_into_the_units_is_reported(tmp_path):
+    text, more, rows = SAMPLES["nccl-tests, old"]
+    units, first = text.splitlines()[2:4]
+    path = tmp_path / "x.log"
+    path.write_text(text.replace(f"{units}\n{first}", units + first[30:].replace("20.97", "j20")))
+    table, context = so.read_log(path, **more)
+    assert len(table) == len(rows) - 2
+    assert context["imported"]["skipped"] == 1
+
+
 def test_a_message_inside_a_row_is_reported(tmp_path):
     path = tmp_path / "x.log"
     path.write_text(NCCL.replace("   0    50.00", " host0:11:11 [0] NCCL INFO x\n   0    50.00"))

@@ -111,6 +111,8 @@ def _in_step(log: Log, rows: list[Row], told: float | None) -> list[Row]:
     step = told or _step([row.size for row in rows if row.size > 0])
     phases = [_phase(row.size, step) for row in rows if step and row.size > 0]
     phase = usual(phases)
+    if told and log.skipped_count and len(phases) == 1:
+        phase = _phase(1.0, told)  # where one is left of a damaged table, as sizes are by default
     if phases and phase is None and told:
         for row in rows:
             log.skip(row.line, f"its table's sizes are not all steps of {told:g} apart")

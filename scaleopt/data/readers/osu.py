@@ -122,6 +122,10 @@ class Reader:
             self.log.skip(line, "a header with a column that is not known, or one twice")
             self.columns = []
             self.block = None
+        elif self.block is not None and self.block.op == "send" and {"least", "most"} & {*known}:
+            self.log.skip(line, "columns of a collective under the title of a message between two")
+            self.columns = []
+            self.block = None
         elif self.block is not None:
             self.block.columned = ends(line.text, _COLUMN)
 
