@@ -147,10 +147,12 @@ class ShardedMatmul(eqx.Module):
                     continue
                 if devices == 1 and stationary:
                     continue  # nothing travels, whichever stays
-                panels = _PANELS if devices > 1 and not stationary else (1,)
-                for count in panels:
-                    if sides["k"] % (count * max(rows, columns)) == 0:
-                        yield MatmulGrid(rows, columns, count, stationary)
+                if devices == 1 or stationary:
+                    yield MatmulGrid(rows, columns, 1, stationary)
+                    continue
+                for panels in _PANELS:
+                    if sides["k"] % (panels * max(rows, columns)) == 0:
+                        yield MatmulGrid(rows, columns, panels, stationary)
 
     def samples(self, split: MatmulGrid) -> Count:
         """One: the step itself."""

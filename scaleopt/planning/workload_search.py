@@ -186,7 +186,7 @@ def _listed(
             found += these
             cells += [place * len(batches) + which] * len(these)
     kind = type(found[0]) if found else None
-    rows = np.array(found, np.int64).reshape(len(found), -1).T
+    rows = np.array(found, np.int64).T if found else np.empty((0, 0), np.int64)
     return rows, np.array(cells, np.int64), kind
 
 
