@@ -8,6 +8,7 @@ import numpy as np
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.extrapolation import extrapolations
 from scaleopt.planning.limits import Infeasible, binding, infeasible
+from scaleopt.planning.origin import origin
 from scaleopt.planning.searched import Searched
 from scaleopt.planning.words import amount, dollars, duration, gigabytes, percent
 
@@ -43,6 +44,7 @@ def explain(plan: "Plan") -> str:
         parts += ["", "Beyond what was measured:", *_indent(*said)]
     if plan.certainty is not None:
         parts += ["", "How sure:", *_indent(*plan.certainty.sentences())]
+    parts += ["", "Where the numbers are from:", *_indent(*origin(plan))]
     return "\n".join(parts)
 
 

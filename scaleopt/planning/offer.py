@@ -1,12 +1,13 @@
 """What can be rented: devices of one kind, how many at a time, at what price."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from scaleopt.data.catalog import catalog
 from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.machine import Machine
 from scaleopt.models.step import StepTime
@@ -16,6 +17,9 @@ from scaleopt.units import PerSecond, Scalar, Seconds
 
 if TYPE_CHECKING:
     from scaleopt.fitting.result import Fit
+
+_PRINTED = {"memory": "memory", "price": "price", "peak_rate": "bf16"}
+"""What the catalogue gives of an offer, and what it calls that."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Offer:
         checkpoint: [s] to write a checkpoint; written as often as is best.
         restart: [s] until the run goes on after an interruption.
         name: what it is called in tables.
+        sources: the texts that numbers were read in, by name; `Offer.of` fills it.
 
     Raises:
         ValueError: a number that cannot be.
@@ -51,6 +56,38 @@ class Offer:
     checkpoint: float = 0.0
     restart: float = 0.0
     name: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, device: str, machine: "AnyMachine | Fit[Any]", **given: Any) -> "Offer":
+        """Devices of the catalogue, with what it prints of them where nothing else is given.
+
+        Args:
+            device: as in `catalog_names`.
+            machine: a `Machine`, or a fit of one; the catalogue stands in for no measurement.
+            given: as an `Offer` takes it; memory, price and peak_rate (bf16, without sparsity) are
+                the catalogue's unless given.
+
+        Raises:
+            ValueError: a device that is not catalogued, or no devices given.
+            NotKnownError: memory that no text gave, and that was not given.
+
+        >>> offer = Offer.of("A100 SXM 80GB", Machine(rate=2e14), devices=64)
+        >>> offer.memory, f"{offer.peak_rate:.4g}", offer.sources["memory"]
+        (80000000000.0, '3.12e+14', 'datasheet: ...')
+        """
+        entry = catalog(device)
+        if "devices" not in given:
+            raise ValueError(f"say how many {entry.name} there are: devices=…")
+        sources = {}
+        for name, quantity in _PRINTED.items():
+            if name in given:
+                continue
+            figure = entry[quantity] if name == "memory" else entry.get(quantity)
+            if figure is not None:
+                given[name] = figure.value
+                sources[name] = f"{figure.provenance}: {figure.source}; {figure.date}"
+        return cls(machine, sources=sources, **({"name": entry.name} | given))
 
     def __post_init__(self) -> None:
         """Refuse impossible numbers."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from scaleopt.fitting.provenance import Provenance
 from scaleopt.models.memory import ZERO_STAGES, Precision
 from scaleopt.models.transformer import RECOMPUTE, Transformer
 from scaleopt.models.workload import Workload
@@ -17,6 +18,7 @@ from scaleopt.planning.goal import Goal, Limits, Run
 from scaleopt.planning.layouts import Layouts
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.on_host import at_each
+from scaleopt.planning.origin import provenance
 from scaleopt.planning.pareto import pareto_front
 from scaleopt.planning.search import Tiles
 from scaleopt.planning.searched import Searched, least
@@ -86,6 +88,11 @@ class Plan:
         Every configuration is scored once more for it.
         """
         return _rows(pareto_front(self.searched))
+
+    @property
+    def provenance(self) -> dict[str, Provenance]:
+        """Where each number is from that it rests on, by name; see `planning.origin`."""
+        return provenance(self)
 
     def explain(self) -> str:
         """Why it is best and what nearly was; where nothing is, what would have to give."""

@@ -4,7 +4,8 @@
     [workload]                     # or other work, of the kind that it names
     [run]                          # global_batch, tokens, objective, limits
     [search]                       # optional: recompute, zero, max_micro_batch, reserve …
-    [[offer]]                      # devices, memory, price, and a machine or a table to fit one to
+    [[offer]]                      # devices, memory, price, and a machine or a table to fit one to;
+                                   # device = "H100 SXM" for what the catalogue prints of one
 
 Quantities are numbers in SI or text with a unit ("80 GB", "312 TFLOP/s", "720 h"); prices are USD a
 device and hour. Files are found beside the TOML file.
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scaleopt.data.catalog import NotKnownError
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import Precision
 from scaleopt.models.transformer import Transformer
@@ -45,6 +47,7 @@ _RUN = {
 _SEARCH = ("recompute", "sequence_parallel", "zero", "max_micro_batch", "reserve", "draws", "level")
 _OFFER = {
     "name": "",
+    "device": "",
     "devices": "",
     "memory": "B",
     "price": "",
@@ -129,12 +132,17 @@ def _offer(written: dict[str, Any], folder: Path, place: int) -> Offer:
         given["price"] /= hour
     if "between_interruptions" in given:
         given["interruptions"] = 1 / given.pop("between_interruptions")
-    for name in ("devices", "memory"):
+    device = given.pop("device", None)
+    for name in ("devices", "memory") if device is None else ("devices",):
         if name not in given:
             raise ValueError(f"{where} has no {name}")
-    if machine is None:
-        return Offer(_fitted(folder / table), **given)
-    return Offer(_machine(machine, f"{where} machine"), **given)
+    made_on = _fitted(folder / table) if machine is None else _machine(machine, f"{where} machine")
+    if device is None:
+        return Offer(made_on, **given)
+    try:
+        return Offer.of(device, made_on, **given)
+    except (ValueError, NotKnownError) as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
 def _fitted(path: Path) -> "Fit[Any]":

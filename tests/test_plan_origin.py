@@ -1,0 +1,84 @@
+"""A plan says where its numbers are from, and the catalogue fills in what it prints of a device."""
+
+import pandas as pd
+import pytest
+
+import scaleopt as so
+from scaleopt.data.catalog import NotKnownError
+from scaleopt.planning.wish_list import plan_from_file
+from scaleopt.units import hour
+
+MODEL = so.Transformer(hidden=512, layers=4, heads=8, vocab=1000, seq_len=128)
+MACHINE = so.Machine(rate=1e14, bandwidth=1e12, alpha=5e-6, beta=1e-11)
+
+
+def test_the_catalogue_fills_in_what_is_not_given():
+    offer = so.Offer.of("A100 SXM 80GB", MACHINE, devices=8, price=2 / hour)
+    assert offer.name == "A100 SXM 80GB"
+    assert (offer.memory, offer.peak_rate, offer.price) == (80e9, 312e12, 2 / hour)
+    assert set(offer.sources) == {"memory", "peak_rate"}
+
+
+def test_what_it_does_not_know_is_asked_for():
+    with pytest.raises(ValueError, match="say how many H200"):
+        so.Offer.of("H200", MACHINE)
+    with pytest.raises(ValueError, match="not in the catalogue"):
+        so.Offer.of("Abacus", MACHINE, devices=8)
+    # No text that was read gives the dense bf16 rate of a T4: the machine's own rate serves.
+    assert so.Offer.of("T4", MACHINE, devices=8).peak_rate is None
+    assert isinstance(NotKnownError("x"), KeyError)
+
+
+def test_every_number_of_a_plan_says_where_it_is_from():
+    offers = [
+        so.Offer.of("A100 SXM 80GB", MACHINE, devices=8, price=2 / hour, name="a"),
+        so.Offer(MACHINE, devices=8, memory=40e9, name="b"),
+    ]
+    plan = so.plan(MODEL, offers, global_batch=8)
+    where = plan.provenance
+    assert where["a.memory"] == where["a.peak_rate"] == "datasheet"
+    assert where["a.price"] == where["b.memory"] == where["a.rate"] == "assumed"
+    assert where["step_time"] == "assumed"
+    said = plan.explain().partition("Where the numbers are from:")[2]
+    assert "a: datasheet: stas00/ml-engineering" in said
+    assert "memory 80 GB" in said
+    assert "b: assumed: memory 40 GB, as you gave it" in said
+
+
+def test_a_plan_on_a_fit_rests_on_its_rows():
+    rows = [(n, work / n / 1e14 + 1e-3) for n in (1, 2, 4, 8) for work in (1e14, 4e14)]
+    table = pd.DataFrame(rows, columns=["devices", "time_s"]).assign(
+        op="step", flops=[1e14, 4e14] * 4, size_bytes=0.0
+    )
+    fit = so.calibrate(table)
+    work = so.DataParallel(sample_flops=1e12, gradient_bytes=1e6, state_bytes=4e6)
+    plan = so.plan(work, fit, global_batch=64, devices=8, memory=1e9)
+    assert plan.provenance["rate"] == plan.provenance["step_time"] == "fitted"
+    assert "measured: 8 step rows on 1, 2, 4 and 8 devices" in plan.explain()
+
+
+def test_a_device_in_a_file(tmp_path):
+    text = """
+    [model]
+    hidden = 512
+    layers = 4
+    heads = 8
+    vocab = 1000
+    seq_len = 128
+    [run]
+    global_batch = 8
+    [[offer]]
+    device = "%s"
+    devices = 8
+    [offer.machine]
+    rate = "100 TFLOP/s"
+    bandwidth = "1 TB/s"
+    alpha = "5 us"
+    link = "100 GB/s"
+    """
+    path = tmp_path / "run.toml"
+    path.write_text(text % "H100 SXM")
+    assert plan_from_file(path).provenance["memory"] == "datasheet"
+    path.write_text(text % "H1000")
+    with pytest.raises(ValueError, match=r"\[\[offer\]\] 1: device 'H1000'"):
+        plan_from_file(path)
