@@ -14,7 +14,7 @@ from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import Precision
 from scaleopt.models.transformer import Transformer
-from scaleopt.planning.layouts import AXES, Layouts, tiles
+from scaleopt.planning.layouts import AXES, SCHEDULES, Bounds, Layouts, tiles
 from scaleopt.planning.limits import binding, infeasible
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.options import Options
@@ -39,6 +39,9 @@ MACHINE = Machine(
 )
 
 
+SOMETIMES: list[dict[str, Any]] = [{}, {}, {"experts": 4, "active_experts": 2}, {"experts": 6}]
+
+
 def small_problem(seed: int):
     """A model, a machine and limits, drawn so that about every fourth limit bites."""
     draw = np.random.default_rng(seed)
@@ -51,6 +54,7 @@ def small_problem(seed: int):
         seq_len=int(draw.choice([512, 1024])),
         vocab=32000,
         gated=False,
+        **SOMETIMES[seed % len(SOMETIMES)],
     )
     scale = np.exp(draw.normal(0, 1, 6))
     machine = Machine(
@@ -76,6 +80,7 @@ def small_problem(seed: int):
         "deadline": float(draw.choice([math.inf, np.exp(draw.normal(7.5, 1.0))])),
     }
     critical = float(draw.choice([math.inf, 10.0]))
+    wishes |= {"context": int(draw.choice([1, 4])), "zero_bubble": bool(draw.choice([0, 1]))}
     return model, machine, devices, batches, wishes, critical
 
 
@@ -84,6 +89,7 @@ SAMPLES = 20_000
 
 def planned(model, machine, devices, batches, wishes, critical, **more):
     limits = {name: wishes[name] for name in ("budget", "deadline") if wishes[name] < math.inf}
+    schedule = SCHEDULES if wishes["zero_bubble"] else SCHEDULES[:2]
     return plan(
         model,
         machine,
@@ -95,6 +101,8 @@ def planned(model, machine, devices, batches, wishes, critical, **more):
         tokens=SAMPLES * model.seq_len,
         critical_batch=None if critical == math.inf else critical,
         reserve=0.0,
+        max_context=wishes["context"],
+        schedule=schedule,
         **(limits | more),
     )
 
@@ -164,10 +172,12 @@ def test_the_order_in_which_choices_are_given_changes_nothing():
     assert one.best.row() == other.best.row()
 
 
-def test_sums_of_table_entries_are_what_the_models_say():
+@pytest.mark.parametrize("seed", [12, 14])
+def test_sums_of_table_entries_are_what_the_models_say(seed):
     """The search adds up parts; here every configuration goes through the models whole."""
-    model, machine, devices, batches, _, _ = small_problem(12)
-    options, layouts = Options(), Layouts(model, np.array(devices), np.array(batches), 4)
+    model, machine, devices, batches, _, _ = small_problem(seed)
+    options, bounds = Options(), Bounds(context=4, schedules=SCHEDULES)
+    layouts = Layouts(model, np.array(devices), np.array(batches), 4, bounds)
     problem = Problem.of(model, machine, Precision())
     found = tables(problem, layouts, options)
     for tile, true in tiles(iter(layouts), 1024):
@@ -176,8 +186,9 @@ def test_sums_of_table_entries_are_what_the_models_say():
         place = np.arange(seconds.shape[1])
         rows = np.repeat(tile[: len(AXES)], len(place), axis=1)
         chosen = np.tile(np.stack(options.each(place)), tile.shape[1])
-        whole = np.stack([rows[3], rows[0], rows[1], rows[4], rows[5], rows[2], *chosen], axis=1)
-        expected = brute.evaluated(machine, model, whole.astype(float))
+        whole = dict(zip((*AXES, *brute.OPTIONS), [*rows, *chosen], strict=True))
+        columns = np.stack([whole[name] for name in brute.COLUMNS], axis=1)
+        expected = brute.evaluated(machine, model, columns.astype(float))
         # Parts are told from each other by differences, which costs some of the 16 digits.
         np.testing.assert_allclose(seconds.ravel(), expected[0], rtol=1e-11)
         new = np.isfinite(held.ravel())
@@ -186,43 +197,43 @@ def test_sums_of_table_entries_are_what_the_models_say():
         break
 
 
-def test_the_list_is_the_best_of_each_layout():
-    model, machine, devices, batches, wishes, critical = small_problem(5)
-    wishes |= {"objective": "cost", "memory": 20 * GB, "budget": math.inf, "deadline": math.inf}
+def every(seed, **more: Any):
+    """A whole search with little in its way, and all that fits by brute force."""
+    model, machine, devices, batches, drawn, critical = small_problem(seed)
+    wishes: dict[str, Any] = (
+        drawn | {"memory": 20 * GB, "budget": math.inf, "deadline": math.inf} | more
+    )
     found = planned(model, machine, devices, batches, wishes, critical)
+    told = wishes["context"], wishes["zero_bubble"]
+    splits = brute.splits(model, devices, batches, machine.node_size, *told)
+    seconds, held = brute.evaluated(machine, model, splits)
+    frame = pd.DataFrame(splits, columns=brute.COLUMNS).assign(held=held)
+    frame["devices"] = frame[["data", "context", "tensor", "pipeline"]].prod(axis=1)
+    batch = frame[["data", "micro_batch", "accumulation"]].prod(axis=1)
+    frame["time"] = seconds * (SAMPLES / batch + SAMPLES / critical)
+    frame["cost"] = wishes["price"] * frame["devices"] * frame["time"]
+    return found, frame[held <= wishes["memory"]]
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_the_list_is_the_best_of_each_layout(seed):
+    found, fitting = every(seed, objective="cost")
     listed = found.table(1000)
     assert listed["cost"].is_monotonic_increasing
-    axes = ["data", "tensor", "pipeline", "micro_batch", "accumulation", "interleave"]
-    assert not listed.duplicated(axes).any()
-    splits = brute.splits(model, devices, batches, machine.node_size)
-    seconds, held = brute.evaluated(machine, model, splits)
-    d, _, _, b, m, _ = splits[held <= wishes["memory"], :6].T
-    batch = d * b * m
-    time = seconds[held <= wishes["memory"]] * (SAMPLES / batch + SAMPLES / critical)
-    frame = pd.DataFrame(splits[held <= wishes["memory"], :6]).assign(
-        cost=wishes["price"] * splits[held <= wishes["memory"], :3].prod(axis=1) * time
-    )
-    best = np.sort(frame.groupby(list(range(6)))["cost"].min().to_numpy())
+    assert not listed.duplicated(list(AXES)).any()
+    best = np.sort(fitting.groupby(list(AXES))["cost"].min().to_numpy())
     np.testing.assert_allclose(listed["cost"], best[: len(listed)], rtol=1e-12)
 
 
-@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("seed", [1, 5, 6])
 def test_the_front_is_what_nothing_beats(seed):
-    model, machine, devices, batches, wishes, critical = small_problem(seed)
-    wishes |= {"memory": 20 * GB, "budget": math.inf, "deadline": math.inf}
-    found = planned(model, machine, devices, batches, wishes, critical).pareto()
-    splits = brute.splits(model, devices, batches, machine.node_size)
-    seconds, held = brute.evaluated(machine, model, splits)
-    fits = held <= wishes["memory"]
-    d, t, p, b, m = splits[fits, :5].T
-    time = seconds[fits] * (SAMPLES / (d * b * m) + SAMPLES / critical)
-    points = np.stack([time, held[fits], d * t * p], axis=1)
-    points = np.unique(points.round(9), axis=0)
+    found, fitting = every(seed)
+    points = np.unique(fitting[["time", "held", "devices"]].to_numpy().round(9), axis=0)
     beaten = [
         np.any(np.all(points <= point, axis=1) & np.any(points < point, axis=1)) for point in points
     ]
     expected = points[~np.array(beaten)]
-    listed = found[["time_s", "memory_bytes", "devices"]].to_numpy(float)
+    listed = found.pareto()[["time_s", "memory_bytes", "devices"]].to_numpy(float)
     assert len(listed) == len(expected)
     np.testing.assert_allclose(listed[np.lexsort(listed.T[::-1])], expected, rtol=1e-9)
 
@@ -397,6 +408,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"critical_batch": 0.0}, "critical_batch is 0.0; it must be above 0"),
     ({"critical_batch": 9.0, "tokens": None}, "critical_batch tells how many tokens"),
     ({"reserve": 1.0}, "reserve is 1.0; it is a share of the memory"),
+    ({"max_context": 0}, "max_context is 0; give 1 or more"),
+    ({"max_expert": -2}, "max_expert is -2; give 1 or more"),
+    ({"max_micro_batch": 0}, "max_micro_batch is 0; give 1 or more"),
+    ({"schedule": "1f1b"}, "schedule='1f1b': give those to try"),
+    ({"schedule": ("gpipe",)}, "schedule holds 'gpipe'; known are"),
     ({"recompute": ("half",)}, "recompute holds 'half'; known are"),
     ({"recompute": "full"}, "recompute='full': give those to try"),
     ({"zero": ()}, "zero=\\(\\): give those to try"),

@@ -111,7 +111,7 @@ def test_the_command_says_and_writes_the_plan(written, tmp_path):
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("Best for time, of ")
     rows = (tmp_path / "best.csv").read_text().splitlines()
-    assert rows[0].startswith("devices,global_batch,tensor,pipeline")
+    assert rows[0].startswith("devices,global_batch,tensor,context,expert,pipeline")
     assert len(rows) == 101
     again = call(written, "--out", tmp_path / "best.csv")
     assert again.exit_code == 3

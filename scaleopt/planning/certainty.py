@@ -16,10 +16,10 @@ from scaleopt.fitting.result import Fit
 from scaleopt.models.machine import Machine
 from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.layouts import AXES
+from scaleopt.planning.layouts import AXES, batch_of, devices_of
 from scaleopt.planning.searched import Searched
 from scaleopt.planning.searched_layouts import SearchedLayouts
-from scaleopt.planning.tables import Problem, evaluate, parts_of, step_of
+from scaleopt.planning.tables import OPTIONS, Problem, evaluate, parts_of, step_of
 from scaleopt.planning.words import dollars, duration, percent
 from scaleopt.units import Scalar
 
@@ -98,7 +98,7 @@ def certainty(
     rows = side.found.shortlist.rows[:, :CANDIDATES]
     seconds, held, layout, option = _drawn(fit, side, rows, draws)
     chosen = rows[:, layout]
-    drawn = Drawn(seconds, held, chosen, option, _devices(chosen), _batch(chosen))
+    drawn = Drawn(seconds, held, chosen, option, devices_of(chosen), batch_of(chosen))
     ours = _place(side, best, rows, layout, option)
     return judged(side, best, drawn, ours, _range(fit, side, best, level), level)
 
@@ -187,7 +187,8 @@ def _range(
     model, split = side.problem.model, best.split
     sizes = ("hidden", "heads", "layers", "seq_len", "vocab", "kv_heads", "feed_forward")
     columns = {name: float(np.asarray(getattr(model, name))) for name in sizes}
-    told = ("data", "tensor", "pipeline", "micro_batch", "interleave", "sequence_parallel")
+    told = ("data", "tensor", "pipeline", "context", "micro_batch", "interleave")
+    told += ("sequence_parallel",)
     columns |= {name: float(getattr(split, name)) for name in told}
     columns |= {
         "gated": float(model.gated),
@@ -211,8 +212,10 @@ def _drawn(
     layout, option = (part.ravel() for part in np.indices((rows.shape[1], count)))
     recompute, along, zero = side.options.each(option)
     columns = np.stack([*rows[:, layout], recompute, along, zero]).astype(np.float64)
-    held = evaluate(side.problem, list(columns)).held
-    new = ~((along > 0) & (columns[0] == 1)) & ~((zero > 0) & (columns[3] == 1))
+    at: dict[str, np.ndarray] = dict(zip((*AXES, *OPTIONS), columns, strict=True))
+    held = evaluate(side.problem, at).held
+    alone = at["data"] * at["context"] == 1
+    new = ~((along > 0) & (at["tensor"] == 1)) & ~((zero > 0) & alone)
     fits = (held <= side.memory) & new
     width = len(layout)  # always as many, so that one program serves
     chosen = np.resize(np.flatnonzero(fits), width)
@@ -231,18 +234,10 @@ def _seconds(parameters: Parameters, points: Point, problem: Problem, columns: S
     def on(u: Array) -> Array:
         drawn: Machine = parameters.model(points._replace(u=u).values())
         machine = eqx.tree_at(lambda m: m.node_size, drawn, problem.machine.node_size)
-        parts = parts_of(eqx.tree_at(lambda p: p.machine, problem, machine), columns)
+        parts = parts_of(eqx.tree_at(lambda p: p.machine, problem, machine), [*columns])
         return step_of(parts, columns[-1], columns[AXES.index("accumulation")])
 
     return jax.lax.map(on, jnp.asarray(points.u))
-
-
-def _devices(rows: np.ndarray) -> np.ndarray:
-    return rows[0] * rows[1] * rows[3]
-
-
-def _batch(rows: np.ndarray) -> np.ndarray:
-    return rows[3] * rows[4] * rows[5]
 
 
 def _place(

@@ -45,7 +45,15 @@ class Configuration:
     @property
     def kind(self) -> tuple[object, ...]:
         """What two configurations share that split the devices alike."""
-        return self.offer.name, self.split.data, self.split.tensor, self.split.pipeline
+        split = self.split
+        return (
+            self.offer.name,
+            split.data,
+            split.tensor,
+            split.context,
+            split.expert,
+            split.pipeline,
+        )
 
     @property
     def cost(self) -> float:
@@ -90,10 +98,13 @@ class Configuration:
     def __str__(self) -> str:
         """The split in one line, without what is 1 or off."""
         split = self.split
-        parts = [f"{axis} {int(getattr(split, axis))}" for axis in ("data", "tensor", "pipeline")]
+        axes = ("data", "tensor", "context", "expert", "pipeline")
+        parts = [f"{axis} {int(getattr(split, axis))}" for axis in axes]
         parts = [part for part in parts if not part.endswith(" 1")] or ["one device"]
         if int(split.interleave) > 1:
             parts.append(f"interleave {int(split.interleave)}")
+        if split.zero_bubble:
+            parts.append("zero bubble")
         parts += [
             f"micro-batch {int(split.micro_batch)}",
             f"accumulation {int(split.accumulation)}",

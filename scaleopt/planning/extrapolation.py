@@ -42,4 +42,6 @@ def _options(split: Parallelism, rows: "pd.DataFrame") -> list[str]:
     along = rows["sequence_parallel"].any() if "sequence_parallel" in rows else False
     if split.sequence_parallel and not along:
         said.append("sequence parallel: not in the rows fitted")
+    if split.zero_bubble:
+        said.append("zero bubble: not in the rows fitted")
     return said

@@ -33,8 +33,8 @@ class Options(NamedTuple):
         )
         return recompute, along, zero
 
-    def of(self, tensor: np.ndarray, data: np.ndarray) -> int:
+    def of(self, tensor: np.ndarray, replicas: np.ndarray) -> int:
         """How many different configurations layouts have: one device has nothing to split along."""
         along, zero = len(self.sequence_parallel), len(self.zero)
-        each = np.where(tensor > 1, along, 1) * np.where(data > 1, zero, 1)
+        each = np.where(tensor > 1, along, 1) * np.where(replicas > 1, zero, 1)
         return len(self.recompute) * int(each.sum())

@@ -15,7 +15,7 @@ from scaleopt.models.workload_time import AnyMachine
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.explain import explain
 from scaleopt.planning.goal import Goal, Limits, Run
-from scaleopt.planning.layouts import Layouts
+from scaleopt.planning.layouts import Bounds, Layouts
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.on_host import at_each
 from scaleopt.planning.origin import provenance
@@ -26,6 +26,7 @@ from scaleopt.planning.searched_layouts import SearchedLayouts
 from scaleopt.planning.tables import Problem, tables
 from scaleopt.planning.wishes import (
     batches_of,
+    bounds_of,
     check_goal,
     check_machines,
     check_model,
@@ -119,6 +120,9 @@ def plan(
     steps: float | None = None,
     critical_batch: float | None = None,
     max_micro_batch: int | None = None,
+    max_context: int | None = None,
+    max_expert: int | None = None,
+    schedule: Sequence[str] = Bounds().schedules,
     recompute: Sequence[str] = RECOMPUTE,
     sequence_parallel: Sequence[bool] = (False, True),
     zero: Sequence[int] = ZERO_STAGES,
@@ -154,6 +158,12 @@ def plan(
         steps: of the run, instead of either; a single step where none is given.
         critical_batch: sequences at which a run takes twice the tokens.
         max_micro_batch: the most sequences that pass together.
+        max_context: the most devices that share a sequence; as many as leave 4,096 tokens to each
+            unless given.
+        max_expert: the most devices that share the experts of a layer; as many as there are experts
+            unless given.
+        schedule: how stages of a pipeline may take turns: "1f1b", "interleaved", "zero_bubble",
+            the last only where asked for.
         recompute: which recomputations to try.
         sequence_parallel: whether to try it, or not, or both.
         zero: which ZeRO stages to try.
@@ -181,8 +191,8 @@ def plan(
     if training:
         check_model(workload)
     else:
-        asked = tokens, max_micro_batch, recompute, sequence_parallel, zero, precision
-        check_workload(workload, asked)
+        asked = tokens, max_micro_batch, max_context, max_expert, schedule, recompute
+        check_workload(workload, (*asked, sequence_parallel, zero, precision))
     offers = _offers(machine, devices, memory, price, power, peak_rate)
     own = not training and global_batch is None
     batches = np.ones(1, np.int64) if own else batches_of(global_batch)
@@ -208,6 +218,7 @@ def plan(
         check_machines(offers)
     flops = model_flops(workload) if training else float(workload.sample_flops)
     options = options_of(recompute, sequence_parallel, zero)
+    bounds = bounds_of(max_micro_batch, max_context, max_expert, schedule)
     done: list[Searched] = []
     for offer in offers:
         goal = Goal(
@@ -225,7 +236,7 @@ def plan(
             sizes = None if own else batches.tolist()
             done.append(SearchedWorkload.of(offer, goal, room, workload, sizes))
             continue
-        layouts = Layouts(workload, offer.counts(), batches, offer.node_size, max_micro_batch)
+        layouts = Layouts(workload, offer.counts(), batches, offer.node_size, bounds)
         problem = Problem.of(workload, offer.model, precision or Precision())
         known = tables(problem, layouts, options)
         place = problem, known, layouts, options, watch

@@ -190,7 +190,8 @@ def search(
         fastest.update(cell, best.fastest, rows, best.option, best.held)
         leanest.update(cell, best.least, rows, best.leanest, best.taken)
         shortlist.update(value(best.seconds, devices, batch), rows, best)
-        configurations += options.of(rows[AXES.index("tensor")], rows[AXES.index("data")])
+        at = dict(zip(AXES, rows, strict=True))
+        configurations += options.of(at["tensor"], at["data"] * at["context"])
     return Found(fits, fastest, leanest, shortlist, configurations)
 
 

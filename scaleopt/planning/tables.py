@@ -2,20 +2,21 @@
 
 With m micro-batches, v chunks a stage, and f micro-batches in flight, a step takes
 
-  once + m · each + fill/v + v m · passed + data − saved
+  once + m · each + fill/v + v m · passed − spared + data − saved
 
-where all but the last two depend on (t, p, b), the options and whether neighbours in the pipeline
-share a node, and these on (t, p, d) alone: that is how `Machine` and the schedule are made. With
-ZeRO data grows by its traffic, and what a device need not update is saved. A device holds
+where all but the last two depend on (t, c, e, p, b), the options and whether neighbours in the
+pipeline share a node, and these on (t, c, e, p, d) alone: that is how `Machine` and the schedule
+are made. A zero-bubble schedule spares some of what fills the pipeline. With ZeRO data grows by its
+traffic, and what a device need not update is saved. A device holds
 
   rest + f · kept + states
 
-with rest and kept by (t, p, b) and options, and states by (t, p, d) and ZeRO stage. So the models
-are evaluated once for each entry of these tables, as they stand, and millions of configurations
-are looked up and added. A test holds the sums equal to the models.
+with rest and kept by (t, c, e, p, b) and options, and states by (t, c, e, p, d) and ZeRO stage. So
+the models are evaluated once for each entry of these tables, as they stand, and millions of
+configurations are looked up and added. A test holds the sums equal to the models.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -38,14 +39,17 @@ from scaleopt.planning.on_host import at_each
 from scaleopt.planning.options import Options
 from scaleopt.units import Scalar
 
+OPTIONS = ("recompute", "sequence_parallel", "zero")
+"""What a layout is tried with, after its `AXES`."""
+_COUNTS = tuple(axis for axis in AXES if axis != "zero_bubble")
 _CHUNK = 16384
 """Entries that are evaluated together."""
 _BATCHES = np.array([1.0, 1025.0])
 """Micro-batches between which a line is drawn: far apart, so that little is lost to rounding."""
 _CHUNKS = np.array([1.0, 2.0])
 """Chunks a stage between which what fills the pipeline is told from what is passed on."""
-_PARTS = ("once", "each", "fill", "passed", "rest", "kept")
-"""Of the seconds the first four, of the bytes the last two."""
+_PARTS = ("once", "each", "fill", "passed", "rest", "kept", "spared")
+"""Of the seconds the first four, of the bytes the next two; the last with zero bubbles alone."""
 
 
 class Problem(eqx.Module):
@@ -85,11 +89,11 @@ class Tables(NamedTuple):
     """The parts, each by the numbers that enter it; those of `Layouts` in its order."""
 
     stages: np.ndarray
-    """(pairs · sequences · 2, parts, recomputation × sequence parallelism), last across nodes."""
+    """(shares · sequences · 2, parts, recomputation × sequence parallelism), last across nodes."""
     data: np.ndarray
-    """(pairs · replicas, 2): data and saved"""
+    """(shares · replicas, 2): data and saved"""
     states: np.ndarray
-    """(pairs · replicas, ZeRO stages)"""
+    """(shares · replicas, ZeRO stages)"""
     zero: np.ndarray
     """(ZeRO stages,)"""
     sequences: int
@@ -101,11 +105,15 @@ class Tables(NamedTuple):
 
 def tables(problem: Problem, layouts: Layouts, options: Options) -> Tables:
     """The tables of a problem, each entry evaluated by the models themselves."""
-    pairs, zero = np.array(layouts.pairs, float), options.codes()[2]
+    shares, zero = np.array(layouts.shares, float), options.codes()[2]
     sequences, replicas = layouts.sequences.astype(float), layouts.replicas.astype(float)
-    data, states = _by_replicas(problem, pairs, replicas, zero)
+    stages = _by_sequences(problem, shares, sequences, options)
+    if "zero_bubble" in layouts.schedules:
+        spared = _spared(problem, shares, sequences, options)
+        stages = np.concatenate([stages, np.repeat(spared, 2, axis=0)], axis=1)
+    data, states = _by_replicas(problem, shares, replicas, zero)
     return Tables(
-        stages=_by_sequences(problem, pairs, sequences, options),
+        stages=stages,
         data=data,
         states=states,
         zero=zero,
@@ -116,20 +124,19 @@ def tables(problem: Problem, layouts: Layouts, options: Options) -> Tables:
 
 
 def _by_sequences(
-    problem: Problem, pairs: np.ndarray, sequences: np.ndarray, options: Options
+    problem: Problem, shares: np.ndarray, sequences: np.ndarray, options: Options
 ) -> np.ndarray:
     """All parts but what depends on the replicas."""
     recompute, along = _grid(*options.codes()[:2])
-    pair, b, across, option, chunks, m = _grid(
-        np.arange(len(pairs)), sequences, [0, 1], np.arange(len(recompute)), _CHUNKS, _BATCHES
+    share, b, across, option, chunks, m = _grid(
+        np.arange(len(shares)), sequences, [0, 1], np.arange(len(recompute)), _CHUNKS, _BATCHES
     )
-    tensor, pipeline = pairs[pair].T
+    split = _split(shares[share], b, recompute[option], along[option])
     # The fewest replicas with which the next stage is, or is not, in another node.
-    fewest = np.maximum(np.ceil(float(problem.machine.node_size) / tensor), 1.0)
-    data = np.where(across > 0, fewest, 1.0)
-    split = [tensor, pipeline, chunks, data, b, m, recompute[option], along[option]]
-    found = evaluate(problem, [*split, np.zeros(len(m))])
-    size = (len(pairs) * len(sequences) * 2, len(recompute), len(_CHUNKS), len(_BATCHES))
+    near = float(problem.machine.node_size) / (split["tensor"] * split["context"])
+    split["data"] = np.where(across > 0, np.maximum(np.ceil(near), 1.0), 1.0)
+    found = evaluate(problem, split | {"interleave": chunks, "accumulation": m})
+    size = (len(shares) * len(sequences) * 2, len(recompute), len(_CHUNKS), len(_BATCHES))
     seconds, held, flight = (
         np.reshape(part, size) for part in (found.seconds, found.held, found.flight)
     )
@@ -142,26 +149,53 @@ def _by_sequences(
     parts = [start[..., 0] - fill, slope[..., 0] - passed, fill, passed, rest, kept]
     table = np.stack(parts, axis=1)
     # Sequences split along an axis of one device say nothing new.
-    idle = (tensor.reshape(size[0], -1)[:, :1] == 1) & (along > along.min())
+    idle = (split["tensor"].reshape(size[0], -1)[:, :1] == 1) & (along > along.min())
     table[:, _PARTS.index("rest")] += np.where(idle, np.inf, 0.0)
     return table
 
 
+def _spared(
+    problem: Problem, shares: np.ndarray, sequences: np.ndarray, options: Options
+) -> np.ndarray:
+    """Seconds by which the zero-bubble schedule is shorter, (shares · sequences, 1, options)."""
+    recompute, along = _grid(*options.codes()[:2])
+    share, b, option, schedule = _grid(
+        np.arange(len(shares)), sequences, np.arange(len(recompute)), [0, 1]
+    )
+    split = _split(shares[share], b, recompute[option], along[option])
+    seconds = evaluate(problem, split | {"zero_bubble": schedule}).seconds
+    usual, shorter = np.moveaxis(np.reshape(seconds, (-1, 1, len(recompute), 2)), -1, 0)
+    return usual - shorter
+
+
 def _by_replicas(
-    problem: Problem, pairs: np.ndarray, replicas: np.ndarray, zero: np.ndarray
+    problem: Problem, shares: np.ndarray, replicas: np.ndarray, zero: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """What the data axis passes, and what the states hold beyond those of one replica."""
     stages, many = np.concatenate([[0.0], zero]), np.concatenate([[1.0], replicas])
-    pair, data, stage = _grid(np.arange(len(pairs)), many, stages)
-    tensor, pipeline = pairs[pair].T
-    one, none = np.ones(len(data)), np.zeros(len(data))
-    found = evaluate(problem, [tensor, pipeline, one, data, one, one, none, none, stage])
-    size = (len(pairs), len(many), len(stages))
+    share, data, stage = _grid(np.arange(len(shares)), many, stages)
+    found = evaluate(problem, _split(shares[share]) | {"data": data, "zero": stage})
+    size = (len(shares), len(many), len(stages))
     passed = np.reshape(np.stack([found.data, found.saved], axis=1), (*size, 2))
     held = np.reshape(found.held, size)
-    alone = (replicas[:, None] == 1) & (zero > zero.min())  # one replica has nothing to split
+    alone = (replicas * shares[:, 1:2] == 1)[..., None] & (zero > zero.min())  # nothing to split
     states = held[:, 1:, 1:] - held[:, :1, :1] + np.where(alone, np.inf, 0.0)
     return passed[:, 1:, 0].reshape(-1, 2), states.reshape(-1, len(zero))
+
+
+def _split(
+    shares: np.ndarray,
+    micro_batch: np.ndarray | float = 1.0,
+    recompute: np.ndarray | float = 0.0,
+    along: np.ndarray | float = 0.0,
+) -> dict[str, Any]:
+    """The columns of a share with its options."""
+    return {
+        **dict(zip(("tensor", "context", "expert", "pipeline"), shares.T, strict=True)),
+        "micro_batch": micro_batch,
+        "recompute": recompute,
+        "sequence_parallel": along,
+    }
 
 
 def _grid(*axes: np.ndarray | list[int]) -> list[np.ndarray]:
@@ -169,14 +203,15 @@ def _grid(*axes: np.ndarray | list[int]) -> list[np.ndarray]:
     return [part.ravel() for part in np.meshgrid(*axes, indexing="ij")]
 
 
-def evaluate(problem: Problem, columns: list[np.ndarray]) -> Parts:
+def evaluate(problem: Problem, columns: Mapping[str, Scalar]) -> Parts:
     """The parts of configurations, as the models give them.
 
     Args:
         problem: what is scored.
-        columns: the axes in the order of `AXES`, recomputation, sequence parallelism, ZeRO stage.
+        columns: numbers by name, of `AXES`, `OPTIONS`; 1 of an axis, or no option, unless given.
     """
-    table = np.stack([np.asarray(column, np.float64) for column in columns])
+    given = {name: columns.get(name, float(name in _COUNTS)) for name in (*AXES, *OPTIONS)}
+    table = np.stack(np.broadcast_arrays(*(np.asarray(column, float) for column in given.values())))
     found = [
         at_each(_parts, problem, list(table[:, start : start + _CHUNK]))
         for start in range(0, table.shape[1], _CHUNK)
@@ -185,11 +220,10 @@ def evaluate(problem: Problem, columns: list[np.ndarray]) -> Parts:
 
 
 def parts_of(problem: Problem, columns: Sequence[Scalar]) -> Parts:
-    """The parts of configurations; columns as in `evaluate`."""
-    *axes, recompute, along, zero = columns
-    split = Parallelism(
-        **dict(zip(AXES, axes, strict=True)), recompute=recompute, sequence_parallel=along
-    )
+    """The parts of configurations; columns in the order of `AXES` and `OPTIONS`."""
+    given = dict(zip((*AXES, *OPTIONS), columns, strict=True))
+    zero = given.pop("zero")
+    split = Parallelism(**given)
     terms = problem.machine.terms(problem.model, split)
     held = training_memory(problem.model, split, zero=zero, precision=problem.precision)
     saved = saved_update(problem.machine, problem.model, split)
@@ -225,9 +259,9 @@ def entries(found: Tables, tile: np.ndarray) -> Entries:
         tile: (axes and places, layouts).
     """
     at = dict(zip((*AXES, *PLACES), tile, strict=True))
-    across = at["tensor"] * at["data"] >= found.node_size
-    stage = 2 * (at["pair"] * found.sequences + at["sequences"]) + across
-    axis = at["pair"] * found.replicas + at["replicas"]
+    across = at["tensor"] * at["context"] * at["data"] >= found.node_size
+    stage = 2 * (at["share"] * found.sequences + at["sequences"]) + across
+    axis = at["share"] * found.replicas + at["replicas"]
     return Entries(
         np.take(found.stages, stage, axis=0),
         np.take(found.data, axis, axis=0),
@@ -247,8 +281,10 @@ def added_up(found: Entries) -> tuple[Array, Array]:
     pipeline, chunks, batches = (at[axis] for axis in ("pipeline", "interleave", "accumulation"))
     split = Parallelism(pipeline=pipeline, interleave=chunks, accumulation=batches)
     flight, chunks, batches = layers_in_flight(split)[:, None], chunks[:, None], batches[:, None]
-    once, each, fill, passed, rest, kept = jnp.moveaxis(jnp.asarray(found.stages), 1, 0)
+    once, each, fill, passed, rest, kept, *spared = jnp.moveaxis(jnp.asarray(found.stages), 1, 0)
     seconds = once + batches * (each + chunks * passed) + fill / chunks
+    if spared:
+        seconds = seconds - at["zero_bubble"][:, None] * spared[0]
     data, saved = jnp.asarray(found.data).T[:, :, None]
     data, saved = zero_seconds(data, saved, found.zero, batches)
     data = data - saved

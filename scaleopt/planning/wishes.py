@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,8 +10,11 @@ from scaleopt.models.machine import Machine
 from scaleopt.models.memory import ZERO_STAGES
 from scaleopt.models.transformer import RECOMPUTE, Transformer
 from scaleopt.planning.goal import OBJECTIVES, Limits, Run
+from scaleopt.planning.layouts import SCHEDULES, Bounds
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.options import Options
+
+T = TypeVar("T")
 
 _WHOLE = ("hidden", "layers", "heads", "kv_heads", "seq_len", "vocab")
 
@@ -20,6 +23,9 @@ _MEMBERS = ("splits", "samples", "work", "memory", "sample_flops")
 _OF_TRANSFORMERS: dict[str, Any] = {
     "tokens": None,
     "max_micro_batch": None,
+    "max_context": None,
+    "max_expert": None,
+    "schedule": Bounds().schedules,
     "recompute": RECOMPUTE,
     "sequence_parallel": (False, True),
     "zero": ZERO_STAGES,
@@ -98,16 +104,44 @@ def options_of(
     Raises:
         ValueError: none, or one that is not known.
     """
-    given = {"recompute": recompute, "sequence_parallel": sequence_parallel, "zero": zero}
-    known = {"recompute": RECOMPUTE, "sequence_parallel": (False, True), "zero": ZERO_STAGES}
-    for name, choices in given.items():
-        if isinstance(choices, (str, int)) or not len(choices):
-            raise ValueError(f"{name}={choices!r}: give those to try, such as {known[name]}")
-        wrong = [choice for choice in choices if choice not in known[name]]
-        if wrong:
-            raise ValueError(f"{name} holds {wrong[0]!r}; known are {known[name]}")
-    ordered = [[c for c in known[name] if c in choices] for name, choices in given.items()]
-    return Options(*map(tuple, ordered))
+    return Options(
+        _known("recompute", recompute, RECOMPUTE),
+        _known("sequence_parallel", sequence_parallel, (False, True)),
+        _known("zero", zero, ZERO_STAGES),
+    )
+
+
+def bounds_of(
+    max_micro_batch: int | None,
+    max_context: int | None,
+    max_expert: int | None,
+    schedule: Sequence[str],
+) -> Bounds:
+    """What is not tried of what would divide.
+
+    Raises:
+        ValueError: a bound below 1, or a schedule that is not known.
+    """
+    bounds = {
+        "max_micro_batch": max_micro_batch,
+        "max_context": max_context,
+        "max_expert": max_expert,
+    }
+    for name, most in bounds.items():
+        if most is not None and not most >= 1:
+            raise ValueError(f"{name} is {most}; give 1 or more, or leave it out for no bound")
+    known = _known("schedule", schedule, SCHEDULES)
+    return Bounds(max_micro_batch, max_context, max_expert, known)
+
+
+def _known(name: str, choices: Sequence[T], known: tuple[T, ...]) -> tuple[T, ...]:
+    """The choices in the order of those that are known."""
+    if not isinstance(choices, (Sequence, np.ndarray)) or isinstance(choices, str) or not choices:
+        raise ValueError(f"{name}={choices!r}: give those to try, such as {known}")
+    wrong = [choice for choice in choices if choice not in known]
+    if wrong:
+        raise ValueError(f"{name} holds {wrong[0]!r}; known are {known}")
+    return tuple(choice for choice in known if choice in choices)
 
 
 def check_goal(

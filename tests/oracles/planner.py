@@ -11,34 +11,39 @@ from scaleopt.models.memory import training_memory
 from scaleopt.models.parallelism import Parallelism
 
 RECOMPUTE = (0, 1, 2)
+OPTIONS = ("recompute", "sequence_parallel", "zero")
+COLUMNS = ("data", "tensor", "pipeline", "micro_batch", "accumulation", "interleave", *OPTIONS)
+COLUMNS += ("context", "expert", "zero_bubble")
 _WIDTH = 4096
 """Splits that are evaluated together, so that few programs are compiled."""
 
 
-def splits(model, devices, batches, node):
-    """(d, t, p, b, m, v, recompute, sequence parallel, ZeRO stage) of every feasible split."""
+def splits(model, devices, batches, node, context=1, zero_bubble=False):
+    """Every feasible split, by `COLUMNS`."""
     found = []
     most, layers = max(devices), model.layers
-    for t, p in product(range(1, most + 1), range(1, layers + 1)):
-        if model.heads % t or model.kv_heads % t or model.seq_len % t or layers % p:
+    ends = most, context, model.experts, layers
+    for t, c, e, p in product(*(range(1, end + 1) for end in ends)):
+        if model.heads % t or model.kv_heads % t or model.seq_len % (c * t) or layers % p:
             continue
-        if node % t and t % node:
+        if model.experts % e or any(node % group and group % node for group in (t, c * t, e * t)):
             continue
-        for d in range(1, most // (t * p) + 1):
-            if d * t * p not in devices:
+        for d in range(1, most // (t * c * p) + 1):
+            if d * c * t * p not in devices or d * c % e:
                 continue
             for batch in batches:
                 for b in range(1, batch // d + 1):
                     if batch % (d * b):
                         continue
                     m = batch // (d * b)
-                    for v in range(1, layers // p + 1):
+                    turns = [(v, 0) for v in range(1, layers // p + 1)]
+                    for v, zb in turns + ([(1, 1)] if zero_bubble and p > 1 else []):
                         if (layers // p) % v or (v > 1 and (p == 1 or m % p)):
                             continue
                         along = (0, 1) if t > 1 else (0,)
-                        stages = (0, 1, 2, 3) if d > 1 else (0,)
+                        stages = (0, 1, 2, 3) if d * c > 1 else (0,)
                         found += [
-                            (d, t, p, b, m, v, *option)
+                            (d, t, p, b, m, v, *option, c, e, zb)
                             for option in product(RECOMPUTE, along, stages)
                         ]
     return np.array(found, float)
@@ -46,7 +51,7 @@ def splits(model, devices, batches, node):
 
 @jax.jit
 def _evaluated(machine, model, columns):
-    d, t, p, b, m, v, recompute, along, zero = columns
+    d, t, p, b, m, v, recompute, along, zero, c, e, zero_bubble = columns
     split = Parallelism(
         data=d,
         tensor=t,
@@ -56,10 +61,16 @@ def _evaluated(machine, model, columns):
         interleave=v,
         recompute=recompute,
         sequence_parallel=along,
+        context=c,
+        expert=e,
+        zero_bubble=zero_bubble,
     )
     once = machine.terms(model, split).data
     volume = jnp.where(zero == 3, 1.5 * m, jnp.where(zero == 2, (m + 1) / 2, 1.0))
-    others = jnp.where(zero > 0, 1 - 1 / d, 0.0) * machine.update(split.counts(model).parameters)
+    count, replicas = split.counts(model), d * c
+    dense = (1 - 1 / replicas) * (count.parameters - count.expert_parameters)
+    experts = (1 - e / replicas) * count.expert_parameters
+    others = jnp.where(zero > 0, machine.update(dense) + machine.update(experts), 0.0)
     seconds = machine(model, split) + (volume - 1) * once - others
     return seconds, training_memory(model, split, zero=zero).total
 
@@ -79,7 +90,8 @@ def evaluated(machine, model, found):
 
 def best(machine, model, devices, batches, *, node, memory, price, objective, **limits):
     """The least value of the objective, infinite where nothing keeps the limits."""
-    found = splits(model, devices, batches, node)
+    bounds = limits["context"], limits["zero_bubble"]
+    found = splits(model, devices, batches, node, *bounds)
     if not len(found):
         return math.inf, 0
     seconds, held = evaluated(machine, model, found)
@@ -87,7 +99,7 @@ def best(machine, model, devices, batches, *, node, memory, price, objective, **
     least = math.inf
     for row, step, bytes_ in zip(found.tolist(), seconds.tolist(), held.tolist(), strict=True):
         d, t, p, b, m = row[:5]
-        count, batch = d * t * p, d * b * m
+        count, batch = d * t * p * row[9], d * b * m
         time = step * (samples / batch + samples / critical)
         cost = price * count * time
         if bytes_ > memory or time > limits["deadline"] or cost > limits["budget"]:
