@@ -20,7 +20,7 @@ import numpy as np
 from scipy import linalg
 
 from scaleopt.fitting.collective_rows import Cells
-from scaleopt.fitting.solve import NORMAL_MAD
+from scaleopt.fitting.loss import NORMAL_MAD
 
 _COMMON = (0.2, 0.5, 0.8)
 _SIZE_LENGTH = (1.0, 3.0, 9.0)

@@ -20,7 +20,7 @@ from jax import Array
 from scaleopt.fitting.collective_link import log_time_there
 from scaleopt.fitting.collective_prior import Prior
 from scaleopt.fitting.collective_rows import Cells
-from scaleopt.fitting.solve import HUBER
+from scaleopt.fitting.loss import HUBER
 
 SHAPES = (64, 192, 4096)
 """To how many cells a group is padded; what is fitted is thinned to the middle one."""

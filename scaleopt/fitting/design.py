@@ -17,15 +17,14 @@ for one linear function), sequential and by cost.
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from scaleopt.fitting.columns import columns_of
 from scaleopt.fitting.parameters import Coordinate, Point
 from scaleopt.fitting.propagate import value_and_slope
-from scaleopt.fitting.result import Fit, log_time_and_slope, prepare_columns
+from scaleopt.fitting.result import Fit
+from scaleopt.fitting.seconds import log_time_and_slope
 
 _UNKNOWN = 10.0
 """Standard deviation of the log of what no row sees: a factor of some twenty thousand."""
@@ -78,17 +77,12 @@ def next_measurement(
     if fit.failure:
         raise ValueError(f"the fit failed, so nothing follows from it: {fit.failure}")
     rows = candidates if "op" in candidates else candidates.assign(op=fit.noise[0].name)
-    with jax.enable_x64(True):
-        point = jax.tree.map(jnp.asarray, _inside(fit))
-        slope = _target_slope(fit, target, point)
-        log_time, jacobian = (
-            np.asarray(each)
-            for each in log_time_and_slope(
-                fit.observe, fit.parameters, point, prepare_columns(columns_of(rows, fit.columns))
-            )
-        )
-    seconds = np.exp(np.broadcast_to(log_time, len(rows)))
-    jacobian = np.broadcast_to(jacobian, (len(rows), len(slope)))
+    point = _inside(fit)
+    slope = _target_slope(fit, target, point)
+    log_time, jacobian = log_time_and_slope(
+        fit.observe, fit.parameters, point, columns_of(rows, fit.columns)
+    )
+    seconds = np.exp(log_time)
     # A row for which the model has no time can be measured, but nobody can say what it would tell.
     foreseen = np.isfinite(seconds) & np.isfinite(jacobian).all(axis=1)
     if not foreseen.any():
@@ -103,8 +97,8 @@ def next_measurement(
 
 
 def _target_slope(fit: Fit[Any], target: Callable[[Any], Any], point: Point) -> np.ndarray:
-    """The target's slope in each u, checked; to be called where float64 is enabled."""
-    value, slope = (np.asarray(each) for each in value_and_slope(target, fit.parameters, point))
+    """The target's slope in each u, checked."""
+    value, slope = value_and_slope(target, fit.parameters, point)
     if value.shape != () or not np.isfinite(value) or not np.isfinite(slope).all():
         raise ValueError(
             f"the target is {value} with slopes {slope}; it must be one finite number where every "

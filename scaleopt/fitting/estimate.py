@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -12,10 +10,11 @@ from scaleopt.fitting.identify import Remedy, unidentified
 from scaleopt.fitting.loss import Loss
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point
 from scaleopt.fitting.prior import Prior, prior_of
-from scaleopt.fitting.result import Fit, plain, prepare_columns
+from scaleopt.fitting.result import Fit, plain
 from scaleopt.fitting.rows import Observe, Rows, Tables
 from scaleopt.fitting.scatter import Independence, KindNoise, Nests, kind_noise
 from scaleopt.fitting.search import Found, Problem, search
+from scaleopt.fitting.seconds import RowSeconds, prepare_columns
 
 MOST_ROWS = 2_000_000
 """A model of two parameters takes about a gigabyte to fit to so many."""
@@ -64,11 +63,10 @@ def estimate(
     point = parameters.start()
     if start is not None:
         point = point._replace(u=np.log(start), coordinate=np.full(len(start), Coordinate.LOG))
-    with jax.enable_x64(True):
-        problem = problem_of(
-            observe, parameters, table, columns, measured, weights, priors or {}, loss, cluster
-        )
-        found = search(problem, Point(*(np.asarray(each)[None] for each in point)))
+    problem = problem_of(
+        observe, parameters, table, columns, measured, weights, priors or {}, loss, cluster
+    )
+    found = search(problem, Point(*(np.asarray(each)[None] for each in point)))
     noise = _noise(problem, found)
     failure = failure_of(found, parameters.names)[0]
     spread, point, constrained = (
@@ -105,20 +103,19 @@ def problem_of(
     loss: Loss,
     cluster: np.ndarray | None,
 ) -> Problem:
-    """The rows as the solver takes them; to be called where float64 is enabled."""
+    """The rows as the solver takes them."""
     codes, names = pd.factorize(table["op"].astype(str))
     kinds = {str(name): codes == code for code, name in enumerate(names)}
     time = table[measured].to_numpy(np.float64)
-    prior_log, precision = prior_of(parameters.names, priors)
     rows = Rows(
-        columns=prepare_columns(columns),
-        kind=jnp.asarray(np.array(list(kinds.values()), float)),
-        weight=jnp.asarray(np.ones(len(table)) if weights is None else weights),
-        prior=(jnp.asarray(prior_log), jnp.asarray(precision)),
+        kind=np.array(list(kinds.values()), float),
+        weight=np.ones(len(table)) if weights is None else weights,
+        prior=prior_of(parameters.names, priors),
     )
     tables = Tables((np.log(time) if loss.relative else time)[None], np.ones((1, len(table))))
     nests = _nests(table, columns, loss)
-    return Problem(observe, parameters, loss, rows, tables, kinds, nests, cluster)
+    seconds = RowSeconds(observe, parameters, prepare_columns(columns))
+    return Problem(seconds, loss, rows, tables, kinds, nests, cluster)
 
 
 def failure_of(found: Found, names: tuple[str, ...]) -> list[str | None]:

@@ -15,7 +15,7 @@ from scaleopt.fitting.uncertainty import Covariances
 
 Model = TypeVar("Model")
 
-_MOST_NUMBERS = 1 << 24
+_MOST_NUMBERS = 1 << 16
 """Tables are taken in parts of so many numbers of their Jacobians, which bounds the memory."""
 
 
@@ -104,21 +104,17 @@ def refit(fit: Fit[Model], tables: Tables) -> FitMany[Model]:
     """Fit tables of the design of a fit, in parts that bound the memory."""
     whole = len(tables.measured)
     most = max(1, _MOST_NUMBERS // (tables.measured.shape[1] * len(fit.names)))
-    # A program is compiled for each number of tables: powers of two keep those few.
-    part = min(most, 1 << (whole - 1).bit_length())
-    lanes = np.arange(-(-whole // part) * part) % whole
     found = [
-        _searched(fit, Tables(*(each[lanes[start : start + part]] for each in tables)))
-        for start in range(0, len(lanes), part)
+        _searched(fit, Tables(*(each[start : start + most] for each in tables)))
+        for start in range(0, whole, most)
     ]
 
     def joined(parts: list[Any]) -> Any:
-        return jax.tree.map(lambda *each: np.concatenate(each)[:whole], *parts)
+        return jax.tree.map(lambda *each: np.concatenate(each), *parts)
 
-    failures = [failure for each in found for failure in failure_of(each, fit.names)]
     return FitMany(
         joined([each.theta for each in found]),
-        tuple(failures[:whole]),
+        tuple(failure for each in found for failure in failure_of(each, fit.names)),
         fit.parameters,
         joined([each.point for each in found]),
         Covariances(**joined([vars(each.spread) for each in found])),
@@ -136,9 +132,7 @@ def _searched(fit: Fit[Any], tables: Tables) -> Found:
     begun = begun._replace(u=np.where(known, u, begun.u))
     count = len(tables.measured)
     points = Point(*(np.repeat(np.asarray(each)[None], count, axis=0) for each in begun))
-    problem = replace(problem_of(fit), tables=tables)
-    with jax.enable_x64(True):
-        return search(problem, points)
+    return search(replace(problem_of(fit), tables=tables), points)
 
 
 def problem_of(fit: Fit[Any]) -> Problem:

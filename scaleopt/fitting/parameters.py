@@ -35,39 +35,40 @@ class Coordinate(enum.IntEnum):
 class Point(NamedTuple):
     """A place in the space that is searched: one entry for each free parameter."""
 
-    u: Array | np.ndarray
-    coordinate: Array | np.ndarray
-    scale: Array | np.ndarray
-    frozen: Array | np.ndarray
+    u: np.ndarray
+    coordinate: np.ndarray
+    scale: np.ndarray
+    frozen: np.ndarray
     """True where u stays as it is."""
-    highest: Array | np.ndarray
+    highest: np.ndarray
     """The largest possible u of a parameter in a coordinate without bounds of its own."""
 
-    def values(self) -> Array:
-        """θ, the parameters themselves."""
-        u, kind = jnp.asarray(self.u), jnp.asarray(self.coordinate)
-        log, reciprocal = kind == Coordinate.LOG, kind == Coordinate.RECIPROCAL
-        # Each branch sees a harmless number where it is not taken: an overflow there would be NaN
-        # in the gradient of the branch that is.
-        branches = [
-            jnp.exp(jnp.where(log, u, 0.0)),
-            self.scale * u,
-            self.scale / jnp.where(reciprocal, u, 1.0),
-        ]
-        return jnp.select([log, kind == Coordinate.LINEAR, reciprocal], branches, jax.nn.sigmoid(u))
+    def values(self) -> Any:
+        """θ, the parameters themselves; within a JAX program a tracer, else a NumPy array."""
+        xp = jnp if isinstance(self.u, Array) else np
+        if xp is np and not np.any(self.coordinate):
+            return np.exp(self.u)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            branches = [
+                xp.exp(self.u),
+                self.scale * self.u,
+                self.scale / self.u,
+                1 / (1 + xp.exp(-self.u)),
+            ]
+            return xp.choose(self.coordinate, branches, mode="clip")
+
+    def slopes(self) -> np.ndarray:
+        """dθ/du of each parameter; each θ depends on its own u alone."""
+        u, scale = np.asarray(self.u), np.asarray(self.scale)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            odds = 1 / (2 + np.exp(u) + np.exp(-u))
+            branches = [np.exp(u), scale, -scale / u**2, odds]
+            return np.choose(np.asarray(self.coordinate), branches, mode="clip")
 
 
-@jax.jit
-def values_of(point: Point) -> Array:
-    """θ of a point, compiled once; to be called where float64 is enabled."""
+def values_of(point: Point) -> np.ndarray:
+    """θ of a point."""
     return point.values()
-
-
-@jax.jit
-def slope_of(point: Point) -> Array:
-    """|dθ/du| of a point; each θ depends on its own u alone."""
-    u = jnp.asarray(point.u)
-    return jnp.abs(jax.jvp(lambda u: point._replace(u=u).values(), (u,), (jnp.ones_like(u),))[1])
 
 
 class Parameters(eqx.Module):

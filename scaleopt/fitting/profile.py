@@ -12,13 +12,11 @@ section 6.1; the adjustment is that of A. Rotnitzky and N. P. Jewell, Biometrika
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from scaleopt.fitting.loss import charge
 from scaleopt.fitting.many import problem_of
-from scaleopt.fitting.parameters import Coordinate, Point, values_of
+from scaleopt.fitting.parameters import Coordinate, Point
 from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit, check_level
 from scaleopt.fitting.rows import Solution, Tables
@@ -70,11 +68,10 @@ def profile(fit: Fit[Any], name: str, level: float = 0.95) -> Estimate:
     reach = float(fit.covariance.quantile(level))
     ends = [_crossing(u[side], np.sqrt(rise[side] / unit), reach) for side in (0, 1)]
     point = fit.constrained
-    with jax.enable_x64(True):
-        moved = [np.array(point.u) for _ in ends]
-        for each, end in zip(moved, ends, strict=True):
-            each[place] = np.clip(end, -700, 700)
-        found = [float(np.asarray(values_of(point._replace(u=each)))[place]) for each in moved]
+    moved = [np.array(point.u) for _ in ends]
+    for each, end in zip(moved, ends, strict=True):
+        each[place] = np.clip(end, -700, 700)
+    found = [float(point._replace(u=each).values()[place]) for each in moved]
     coordinate = np.asarray(point.coordinate)[place]
     open_low, open_high = (not np.isfinite(end) for end in ends)
     if coordinate == Coordinate.RECIPROCAL:
@@ -99,12 +96,10 @@ def _ladder(
     points.u[:, place] = rungs
     points.frozen[:, place] = True
     tables = Tables(*(np.repeat(each, count, axis=0) for each in whole.tables))
-    with jax.enable_x64(True):
-        start = replace(whole, tables=Tables(*(each[:1] for each in tables)))
-        scale = start.solved(Point(*(each[:1] for each in points))).scale[0]
-        rows = whole.rows._replace(scale=jnp.asarray(scale))
-        problem = replace(whole, rows=rows, tables=tables)
-        lost = _loss(problem, best, problem.solved(points))
+    start = replace(whole, tables=Tables(*(each[:1] for each in tables)))
+    scale = start.solved(Point(*(each[:1] for each in points))).scale[0]
+    problem = replace(whole, rows=whole.rows._replace(scale=scale), tables=tables)
+    lost = _loss(problem, best, problem.solved(points))
     at_best = lost[0]
     rise = np.where(possible, np.maximum(lost - at_best, 0.0), np.nan)
     half = len(_RUNGS)
@@ -114,9 +109,9 @@ def _ladder(
 def _loss(problem: Problem, best: Point, found: Solution) -> np.ndarray:
     """Twice the loss of each lane, priors among it."""
     miss = (problem.tables.measured - found.predicted) / found.row_scale
-    rows = np.asarray(charge(problem.loss, jnp.asarray(miss), False).twice)
-    prior_log, precision = (np.asarray(each) for each in problem.rows.prior)
-    values = np.asarray(values_of(best._replace(u=jnp.asarray(found.u))))
+    rows = charge(problem.loss, miss).twice
+    prior_log, precision = problem.rows.prior
+    values = best._replace(u=found.u).values()
     known = np.where(precision > 0, np.log(np.where(precision > 0, values, 1.0)) - prior_log, 0.0)
     return np.sum(problem.tables.copies * rows, axis=-1) + np.sum((known * precision) ** 2, axis=-1)
 

@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point
 from scaleopt.fitting.result import Fit, check_level, depends_on_blind
@@ -61,16 +62,18 @@ def propagate(
     Bootstrap", 1993, section 6.5.
     """
     check_level(level)
+    blind = bool(fit.failure) or hangs_on_blind(function, fit)
+    theta = fit.constrained.values()[None]
+    if not blind:
+        theta = np.concatenate([theta, drawn_points(fit, draws).values()])
     with jax.enable_x64(True):
-        best = jax.tree.map(jnp.asarray, fit.constrained)
-        value, slope = value_and_slope(function, fit.parameters, best)
-        if value.shape != ():
-            raise ValueError(
-                f"the function returns {value.shape} numbers; propagate takes one that returns one"
-            )
-        if fit.failure or bool(np.any(depends_on_blind(np.asarray(slope), fit.covariance))):
-            return Estimate(float(value), -np.inf, np.inf, level)
-        results = np.asarray(_values(function, fit.parameters, drawn_points(fit, draws)))
+        value, *results = np.asarray(_values(function, fit.parameters, theta))
+    if value.shape != ():
+        raise ValueError(
+            f"the function returns {value.shape} numbers; propagate takes one that returns one"
+        )
+    if blind:
+        return Estimate(float(value), -np.inf, np.inf, level)
     tail = (1 - level) / 2
     low, high = np.quantile(results, [tail, 1 - tail], method="inverted_cdf")
     return Estimate(
@@ -80,35 +83,42 @@ def propagate(
 
 def hangs_on_blind(function: Callable[[Any], Any], fit: Fit[Any]) -> bool:
     """Whether any of the numbers that the function returns changes along a blind direction."""
-    with jax.enable_x64(True):
-        best = jax.tree.map(jnp.asarray, fit.constrained)
-        _, slope = value_and_slope(function, fit.parameters, best)
-    return bool(np.any(depends_on_blind(np.asarray(slope), fit.covariance)))
+    if not len(fit.covariance.blind):
+        return False
+    _, slope = value_and_slope(function, fit.parameters, fit.constrained)
+    return bool(np.any(depends_on_blind(slope, fit.covariance)))
 
 
-@eqx.filter_jit
 def value_and_slope(
     function: Callable[[Any], Any], parameters: Parameters, point: Point
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[np.ndarray, np.ndarray]:
     """The function of the model at a point, and its derivative by each u."""
-
-    def of_u(u: jax.Array) -> jax.Array:
-        values = point._replace(u=u).values()
-        return jnp.asarray(function(parameters.model(values)), float)
-
-    u = jnp.asarray(point.u)
-    return of_u(u), jax.jacfwd(of_u)(u)
+    with jax.enable_x64(True):
+        value, slope = _value_and_slope(function, parameters, point.values())
+    return np.asarray(value), np.asarray(slope) * point.slopes()
 
 
 @eqx.filter_jit
-def _values(function: Callable[[Any], Any], parameters: Parameters, points: Point) -> jax.Array:
-    """The function of the model at each of many points that differ in u."""
+def _value_and_slope(
+    function: Callable[[Any], Any], parameters: Parameters, theta: Array | np.ndarray
+) -> tuple[Array, Array]:
+    """The function of the model with these free numbers, and its derivative by each of them."""
 
-    def of_u(u: jax.Array) -> jax.Array:
-        values = points._replace(u=u).values()
-        return jnp.asarray(function(parameters.model(values)), float)
+    def of(theta: Array) -> Array:
+        return jnp.asarray(function(parameters.model(theta)), float)
 
-    return jax.vmap(of_u)(jnp.asarray(points.u))
+    theta = jnp.asarray(theta)
+    return of(theta), jax.jacfwd(of)(theta)
+
+
+@eqx.filter_jit
+def _values(
+    function: Callable[[Any], Any], parameters: Parameters, theta: Array | np.ndarray
+) -> Array:
+    """The function of the model at each of many values of its free numbers."""
+    return jax.vmap(lambda each: jnp.asarray(function(parameters.model(each)), float))(
+        jnp.asarray(theta)
+    )
 
 
 def drawn_points(fit: Fit[Any], draws: int) -> Point:
@@ -122,4 +132,4 @@ def drawn_points(fit: Fit[Any], draws: int) -> Point:
     stretch = np.sqrt(generator.chisquare(covariance.degrees, (draws, 1)) / covariance.degrees)
     drawn = u + normal / stretch
     signed = np.isin(kind, (Coordinate.LINEAR, Coordinate.RECIPROCAL))
-    return point._replace(u=jnp.asarray(np.where(signed, np.clip(drawn, 0, point.highest), drawn)))
+    return point._replace(u=np.where(signed, np.clip(drawn, 0, point.highest), drawn))

@@ -3,28 +3,28 @@
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from scaleopt.data.schema import OPS
 from scaleopt.fitting.columns import columns_of
 from scaleopt.fitting.groups import GroupedModel
-from scaleopt.fitting.parameters import Coordinate, Parameters, Point, slope_of, values_of
+from scaleopt.fitting.parameters import Coordinate, Parameters, Point
 from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.provenance import Provenance, provenance
 from scaleopt.fitting.rows import Observe
 from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.search import Problem
+from scaleopt.fitting.seconds import log_time_and_slope as log_time_and_slope
+from scaleopt.fitting.seconds import prepare_columns as prepare_columns
 from scaleopt.fitting.uncertainty import BLIND, Covariance, Covariances
 from scaleopt.units import format_si
 
 Model = TypeVar("Model")
 
 
-_OPTIONAL = {"op", "operations", "injected"}
+_OPTIONAL = {"op": "step", "operations": 1.0, "injected": 0.0}
+"""What a row is taken to be that does not say."""
 _ONE_DEVIATION = 0.6826894921370859
 """The share of a normal within one standard deviation of its mean."""
 
@@ -106,8 +106,7 @@ class Fit(Generic[Model]):
 
         To first order; an interval from `ranges` also knows that a time is not below 0.
         """
-        with jax.enable_x64(True):
-            slope = np.asarray(slope_of(self.point))
+        slope = np.abs(self.point.slopes())
         return np.where(self.failure is not None, np.inf, slope * self.covariance.deviation)
 
     def priors(self) -> dict[str, Prior]:
@@ -164,7 +163,7 @@ class Fit(Generic[Model]):
             columns = columns_of(table, [name for name in self.columns if name not in by])
             columns |= {name: table[name] for name in by}
         unknown_names = set(columns) - set(self.columns)
-        lacking = set(self.columns) - set(columns) - _OPTIONAL
+        lacking = set(self.columns) - set(columns) - set(_OPTIONAL)
         if unknown_names or lacking:
             raise ValueError(
                 f"predict takes {', '.join(self.columns)}; unknown: {sorted(unknown_names)}, "
@@ -177,11 +176,11 @@ class Fit(Generic[Model]):
         kind = columns.get("op")
         if isinstance(self.observe, GroupedModel):
             columns = self.observe.coded(columns)
-        with jax.enable_x64(True):
-            log_predicted, jacobian = log_time_and_slope(
-                self.observe, self.parameters, self.constrained, prepare_columns(columns)
-            )
-        log_predicted, jacobian = np.atleast_1d(log_predicted), np.asarray(jacobian)
+        columns = {name: each for name, each in _OPTIONAL.items() if name in self.columns} | columns
+        log_predicted, jacobian = log_time_and_slope(
+            self.observe, self.parameters, self.constrained, columns
+        )
+        log_predicted = np.atleast_1d(log_predicted)
         slope = jacobian.reshape(*log_predicted.shape, -1)
         variance = np.einsum("...i,ij,...j->...", slope, self.covariance.matrix, slope)
         blind = depends_on_blind(slope, self.covariance)
@@ -243,20 +242,6 @@ class Fit(Generic[Model]):
         return np.broadcast_to(np.vectorize(lambda name: spreads.get(name, widest))(kind), shape)
 
 
-@eqx.filter_jit
-def log_time_and_slope(
-    observe: Observe, parameters: Parameters, point: Point, columns: dict[str, jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    """Log T of each row, and its derivative by each u."""
-
-    def log_time(u: jax.Array) -> jax.Array:
-        values = point._replace(u=u).values()
-        return jnp.log(observe(parameters.model(values), columns))
-
-    u = jnp.asarray(point.u)
-    return log_time(u), jax.jacfwd(log_time)(u)
-
-
 def plain(model: Any) -> Any:
     """The model with Python floats where it held arrays without axes."""
     return jax.tree.map(
@@ -281,21 +266,6 @@ def depends_on_blind(slope: np.ndarray, covariance: Covariance) -> np.ndarray:
     terms = slope[..., None, :] * blind / covariance.norm
     # A change that is only rounding, beside the terms that cancel in it, is no change.
     return np.any(np.abs(terms.sum(-1)) > 1e-4 * np.abs(terms).sum(-1), axis=-1)
-
-
-def prepare_columns(columns: dict[str, Any]) -> dict[str, jax.Array]:
-    """Numbers as float64 arrays, operations as codes; to be called where float64 is enabled."""
-    arrays = {}
-    for name, value in columns.items():
-        if name == "op":
-            names = np.asarray(value)
-            wrong = set(names.ravel().tolist()) - set(OPS)
-            if wrong:
-                raise ValueError(f"op {sorted(wrong)} is not known; use one of {', '.join(OPS)}")
-            arrays[name] = jnp.asarray(np.vectorize(OPS.index)(names))
-        else:
-            arrays[name] = jnp.asarray(np.asarray(value, np.float64))
-    return arrays
 
 
 def ranges_of(
@@ -324,5 +294,4 @@ def _values(point: Point, shift: np.ndarray) -> np.ndarray:
     # lower end from the limit, so that no interval is empty.
     base = np.where(shift > 0, np.maximum(u, 0), np.minimum(u, point.highest))
     moved = np.where(signed, np.clip(base + shift, 0, point.highest), u + shift)
-    with jax.enable_x64(True):
-        return np.asarray(values_of(point._replace(u=moved)))
+    return point._replace(u=moved).values()

@@ -8,16 +8,15 @@ from jax import Array
 
 
 class Rows(NamedTuple):
-    """What all tables have in common, in the form in which the solver wants it."""
+    """What all tables have in common, beside the model."""
 
-    columns: dict[str, Array]
-    kind: Array
+    kind: np.ndarray
     """(kinds, rows): 1 where a row is of a kind."""
-    weight: Array
+    weight: np.ndarray
     """(rows,): a row of weight w scatters as the mean of w rows does."""
-    prior: tuple[Array, Array]
+    prior: tuple[np.ndarray, np.ndarray]
     """(parameters,) each: log θ as known before, and the inverse of its standard deviation."""
-    scale: Array | None = None
+    scale: np.ndarray | None = None
     """(kinds,): the noise of each kind where it is known, else it is estimated."""
 
 

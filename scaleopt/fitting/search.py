@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from scaleopt.fitting.loss import Loss
-from scaleopt.fitting.parameters import Coordinate, Parameters, Point, values_of
-from scaleopt.fitting.rows import Observe, Rows, Solution, Tables
+from scaleopt.fitting.parameters import Coordinate, Point
+from scaleopt.fitting.rows import Rows, Solution, Tables
 from scaleopt.fitting.scatter import Independence, Nests
-from scaleopt.fitting.solve import solve
+from scaleopt.fitting.seconds import RowSeconds
+from scaleopt.fitting.solve import Descent
 from scaleopt.fitting.uncertainty import Covariances, covariance
 
 _LOOSE = 0.25
@@ -28,8 +29,7 @@ _SETTLED = 0.05
 class Problem:
     """What is fitted to what; the tables differ in what was measured alone."""
 
-    observe: Observe
-    parameters: Parameters
+    seconds: RowSeconds
     loss: Loss
     rows: Rows
     tables: Tables
@@ -39,20 +39,22 @@ class Problem:
     cluster: np.ndarray | None = None
     """(rows,): whole numbers from 0, the same for rows that hang together."""
 
+    @property
+    def descent(self) -> Descent:
+        """The way down that the rows lead."""
+        return Descent(self.seconds, self.loss, self.rows)
+
     def solved(self, point: Point) -> Solution:
         """The solution of every table from its point."""
-        return solve(self.observe, self.parameters, self.loss, self.rows, self.tables, point)
+        return self.descent.solutions(self.tables, point)
 
     def solved_again(self, found: Solution, point: Point, which: np.ndarray) -> Solution:
         """The same solutions, those of some tables found anew from their points."""
-        places = np.flatnonzero(which)
-        # A program is compiled for each number of tables: powers of two keep those few.
-        lanes = np.resize(places, 1 << int(len(places) - 1).bit_length())
-        part = replace(self, tables=Tables(*(each[lanes] for each in self.tables)))
-        new = part.solved(Point(*(np.asarray(each)[lanes] for each in point)))
+        part = replace(self, tables=Tables(*(each[which] for each in self.tables)))
+        new = part.solved(Point(*(np.asarray(each)[which] for each in point)))
         merged = [each.copy() for each in found]
         for old, each in zip(merged, new, strict=True):
-            old[places] = each[: len(places)]
+            old[which] = each
         return Solution(*merged)
 
     def spread(self, found: Solution) -> tuple[Covariances, dict[str, Independence]]:
@@ -78,7 +80,7 @@ class Found(NamedTuple):
 
 
 def search(problem: Problem, point: Point) -> Found:
-    """Find the best point of every table; to be called where float64 is enabled.
+    """Find the best point of every table.
 
     Args:
         problem: what is fitted to what.
@@ -96,7 +98,7 @@ def search(problem: Problem, point: Point) -> Found:
     best, constrained = _constrain(problem, point, found, spread)
     if best is not found:
         spread, independence = problem.spread(best)
-    values = np.asarray(values_of(constrained))
+    values = constrained.values()
     return Found(
         point,
         constrained,
@@ -117,7 +119,7 @@ def _loose(point: Point, spread: Covariances) -> np.ndarray:
 
 def _straighten(point: Point, found: Solution, loose: np.ndarray) -> Point:
     """The same points with loose parameters in the coordinate in which time is linear."""
-    values, jacobian = np.asarray(values_of(point)), np.asarray(found.jacobian)
+    values, jacobian = point.values(), np.asarray(found.jacobian)
     costs = jacobian.mean(axis=-2) > 0
     # One unit of u then changes the rows about as one unit of a log does.
     length = np.linalg.norm(jacobian, axis=-2) / np.sqrt(jacobian.shape[-2])

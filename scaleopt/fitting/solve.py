@@ -1,79 +1,252 @@
-"""Robust least squares: a model and rows in, the best point out; one table or thousands at once.
+"""Robust least squares: the best point of one table, or of thousands, by a way down of its own.
 
 A row's residual is e = log measured − log predicted (or measured − predicted), in units of its
-kind's noise; what it is charged is told in `scaleopt.fitting.loss`, and the way down in `descent`.
-What is known of a parameter before is one more row, of log θ, whose noise is known and which
-squares charge.
+kind's noise; what it is charged is told in `scaleopt.fitting.loss`. What is known of a parameter
+before is one more row, of log θ, whose noise is known and which squares charge.
 
-Every table is a lane of one `vmap`; those that are done wait for the others.
+The way down is of Levenberg–Marquardt steps with the slope and curvature of the loss itself. The
+noise and the point are found in turns, ever more sharply: a stage ends where the slope is small
+enough for it, the noise is then estimated anew, and the next stage begins. All tables take their
+steps together, each where it stands; one that has come to rest leaves the others to go on.
 
-Source: P. J. Huber and E. M. Ronchetti, "Robust Statistics", 2nd ed., 2009, chapters 6 and 7.
+Source: P. J. Huber and E. M. Ronchetti, "Robust Statistics", 2nd ed., 2009, chapters 6 and 7; D. W.
+Marquardt, "An algorithm for least-squares estimation of nonlinear parameters", SIAM J. 11, 1963, in
+the form whose damping is relative to each parameter's own curvature.
 """
 
-import equinox as eqx
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from scaleopt.fitting.descent import TableSearch
-from scaleopt.fitting.loss import HUBER as HUBER
-from scaleopt.fitting.loss import NORMAL_MAD as NORMAL_MAD
-from scaleopt.fitting.loss import Loss
-from scaleopt.fitting.parameters import Parameters, Point
-from scaleopt.fitting.rows import Observe, Rows, Solution, Tables
+from scaleopt.fitting.loss import Charge, Loss, charge, noise_scale
+from scaleopt.fitting.parameters import Point
+from scaleopt.fitting.rows import Rows, Solution, Tables
+from scaleopt.fitting.seconds import RowSeconds
+
+_CONVEX = np.array([True, True, False, False, False])
+"""Whether a round's loss is convex."""
+_LEVELS = np.array([1e-1, 1e-1, 1e-2, 1e-3, 1e-8])
+"""How small the slope of the loss must be at its end, in units of each parameter's noise."""
+_STAGES = len(_CONVEX)
+_STEPS = 1000
+_FIRST_DAMPING, _LEAST_DAMPING, _STUCK = 1e-3, 1e-12, 1e8
+_NEARLY, _FARTHEST = 1e-4, 5.0
+_SQUARES = Loss(robust=False)
 
 
-def solve(
-    observe: Observe,
-    parameters: Parameters,
-    loss: Loss,
-    rows: Rows,
-    tables: Tables,
-    point: Point,
-) -> Solution:
-    """Minimise the loss of each table from its point, keeping coordinates and frozen entries.
+class Place(NamedTuple):
+    """A point of each table, and what the rows say there; priors are rows behind the others."""
+
+    u: np.ndarray
+    predicted: np.ndarray
+    slope: np.ndarray
+    """(tables, parameters, rows): ∂ predicted / ∂u."""
+
+
+class Search(NamedTuple):
+    """Each table's best place so far, under which noise and loss, and where to look next."""
+
+    table: np.ndarray
+    """Its number."""
+    measured: np.ndarray
+    copies: np.ndarray
+    point: Point
+    best: Place
+    charge: Charge
+    """Of the best place, for each row."""
+    scale: np.ndarray
+    sharpness: np.ndarray
+    """The inverse noise of each row."""
+    stage: np.ndarray
+    tried: np.ndarray
+    damping: np.ndarray
+    steps: np.ndarray
+
+    def of(self, which: np.ndarray) -> "Search":
+        """The searches of some tables."""
+        return jax.tree.map(lambda each: each[which], self)
+
+    def length(self) -> np.ndarray:
+        """(tables, parameters): how much a unit of each u moves the rows, in units of their noise.
+
+        At least 1: the log of what is best absent moves the rows the less the lower it is, and
+        steps in units of its own effect would never end.
+        """
+        seen = self.best.slope**2 @ (self.copies * self.sharpness**2)[..., None]
+        return np.sqrt(np.maximum(seen[..., 0], 1.0))
+
+    def gradient(self) -> np.ndarray:
+        """(tables, parameters): how the loss falls with each u."""
+        pull = self.best.slope @ (self.charge.influence * self.sharpness)[..., None]
+        return pull[..., 0]
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How rows lead tables down; what is known before of a parameter is one more row."""
+
+    seconds: RowSeconds
+    loss: Loss
+    rows: Rows
+
+    def solutions(self, tables: Tables, point: Point) -> Solution:
+        """Where the search of each table ends that starts from its point."""
+        # A place without a time is not a number, and no better than any other.
+        with np.errstate(all="ignore"):
+            search, ended = self._begun(tables, point), []
+            while len(search.table):
+                search = self._step(search)
+                going = (search.stage < _STAGES) & (search.steps < _STEPS)
+                if not going.all():
+                    ended.append((search.table[~going], self._ended(search.of(~going))))
+                    search = search.of(going)
+        order = np.argsort(np.concatenate([table for table, _ in ended]))
+        parts = zip(*(found for _, found in ended), strict=True)
+        return Solution(*(np.concatenate(each)[order] for each in parts))
+
+    @cached_property
+    def _known(self) -> np.ndarray:
+        """Which parameters a prior is about."""
+        return np.flatnonzero(self.rows.prior[1])
+
+    def _begun(self, tables: Tables, point: Point) -> Search:
+        """Nothing is known yet, so that whatever is found at the start is better."""
+        point = Point(*map(np.asarray, point))
+        count, free = len(point.u), len(self.rows.prior[0])
+        known = np.broadcast_to(self.rows.prior[0][self._known], (count, len(self._known)))
+        measured = np.concatenate([tables.measured, known], axis=-1)
+        nowhere, scale = np.full(measured.shape, np.nan), np.ones((count, len(self.rows.kind)))
+        return Search(
+            table=np.arange(count),
+            measured=measured,
+            copies=np.concatenate([tables.copies, np.ones_like(known)], axis=-1),
+            point=point,
+            best=Place(point.u, nowhere, np.zeros((count, free, measured.shape[-1]))),
+            charge=Charge(np.full_like(nowhere, np.inf), nowhere, nowhere),
+            scale=scale,
+            sharpness=self._sharpness(scale),
+            stage=np.zeros(count, int),
+            tried=point.u,
+            damping=np.full(count, _FIRST_DAMPING),
+            steps=np.zeros(count, int),
+        )
+
+    def _step(self, now: Search) -> Search:
+        """Look at the place to try, keep it if it is better, and aim at the next."""
+        tried = look(self.seconds, self.loss, self._known, now.point._replace(u=now.tried))
+        there = self._charged(now._replace(best=tried))
+        better = there.twice.sum(axis=-1) < now.charge.twice.sum(axis=-1)
+        best, here = _where(better, (tried, there), (now.best, now.charge))
+        now, first = now._replace(best=best, charge=here, steps=now.steps + 1), now.steps == 0
+        length, gradient = now.length(), now.gradient()
+        steepest = np.abs(gradient * ~now.point.frozen / length).max(axis=-1)
+        damping = np.where(better, now.damping / 10, now.damping * 4)
+        # Where a step no longer helps though the slope is small, only rounding is left of it.
+        rested = (steepest < _LEVELS[now.stage]) | ((steepest < _NEARLY) & ~better)
+        rested |= damping > _STUCK
+        # The noise at the start begins the first stage, and does not end it.
+        now = now._replace(stage=now.stage + (rested & ~first))
+        turned = (rested | first) & (now.stage < _STAGES)
+        if turned.any():
+            scale = np.where(turned[:, None], self._noise(now), now.scale)
+            now = now._replace(scale=scale, sharpness=self._sharpness(scale))
+            now = now._replace(charge=_where(turned, self._charged(now), here))
+            length, gradient = now.length(), now.gradient()
+            damping = np.where(turned, np.minimum(damping, _FIRST_DAMPING), damping)
+        damping = np.maximum(damping, _LEAST_DAMPING)
+        change = _change(now, ~now.point.frozen / length, gradient, damping)
+        return now._replace(tried=best.u + change, damping=damping)
+
+    def _ended(self, found: Search) -> Solution:
+        """What is kept of searches that are over."""
+        best, rows = found.best, self.rows.weight.size
+        prior_slope, known = np.zeros_like(best.u), np.arange(len(self._known))
+        prior_slope[:, self._known] = (
+            best.slope[:, self._known, rows + known] * found.sharpness[:, rows + known]
+        )
+        return Solution(
+            u=best.u,
+            predicted=best.predicted[:, :rows],
+            jacobian=best.slope[..., :rows].mT,
+            prior_slope=prior_slope,
+            row_scale=1 / found.sharpness[:, :rows],
+            scale=found.scale,
+            influence=found.charge.influence[:, :rows],
+            slope=found.charge.curvature[:, :rows],
+            gradient=found.gradient() / found.length(),
+            steps=found.steps,
+        )
+
+    def _sharpness(self, scale: np.ndarray) -> np.ndarray:
+        """The inverse noise of each row."""
+        of_rows = np.sqrt(self.rows.weight) / (scale @ self.rows.kind)
+        of_priors = np.broadcast_to(self.rows.prior[1][self._known], (len(scale), len(self._known)))
+        return np.concatenate([of_rows, of_priors], axis=-1)
+
+    def _charged(self, now: Search) -> Charge:
+        """What each row is charged at the best place; priors are charged squares."""
+        miss = (now.measured - now.best.predicted) * now.sharpness
+        convex = _CONVEX[np.minimum(now.stage, _STAGES - 1), None]
+        charged, rows = charge(self.loss, miss, convex), self.rows.weight.size
+        for each, square in zip(charged, charge(_SQUARES, miss[:, rows:]), strict=True):
+            each[:, rows:] = square
+        return Charge(*(each * now.copies for each in charged))
+
+    def _noise(self, now: Search) -> np.ndarray:
+        """The noise of each kind."""
+        if self.rows.scale is not None:
+            return self.rows.scale
+        rows = self.rows.weight.size
+        miss = (now.measured - now.best.predicted)[:, :rows] * np.sqrt(self.rows.weight)
+        free = now.tried.shape[-1]
+        return noise_scale(self.loss, miss, self.rows.kind, now.copies[:, :rows], free)
+
+
+def look(seconds: RowSeconds, loss: Loss, known: np.ndarray, point: Point) -> Place:
+    """What the model says of each row, and of each parameter that a prior is about.
 
     Args:
-        observe: what a model predicts for the rows.
-        parameters: the free numbers.
-        loss: how misses count.
-        rows: what all tables have in common.
-        tables: the measurements.
-        point: where to start, (tables, parameters) each.
-
-    Returns:
-        The solutions; entries that are not finite mean that a search failed.
+        seconds: of the rows.
+        loss: whether misses are of logs.
+        known: places of the parameters that a prior is about.
+        point: (points, parameters) in `u`.
     """
-    found = _solve(observe, parameters, loss, rows, tables, point)
-    return Solution(**{name: np.asarray(each) for name, each in found.items()})
+    theta, by_u = point.values(), point.slopes()
+    predicted, slope = seconds(theta)
+    with np.errstate(all="ignore"):
+        slope = slope * by_u[..., None]
+        if loss.relative:
+            # A step in a linear coordinate may reach a time below 0, whose log is not a number:
+            # the search rejects that step. A finite residual would be one more outlier.
+            slope /= predicted[:, None]
+            predicted = np.log(predicted)
+        if len(known):
+            predicted = np.concatenate([predicted, np.log(theta[:, known])], axis=-1)
+            logs = np.eye(theta.shape[-1])[:, known] * (by_u / theta)[..., None]
+            slope = np.concatenate([slope, logs], axis=-1)
+    return Place(point.u, predicted, slope)
 
 
-@eqx.filter_jit
-def _solve(
-    observe: Observe,
-    parameters: Parameters,
-    loss: Loss,
-    rows: Rows,
-    tables: Tables,
-    point: Point,
-) -> dict[str, Array]:
-    prior_log, precision = rows.prior
+def _change(now: Search, unit: np.ndarray, gradient: np.ndarray, damping: np.ndarray) -> np.ndarray:
+    """The damped Newton step, not too far for a log; in units of each parameter's own."""
+    slope, weight = now.best.slope, now.charge.curvature * now.sharpness**2
+    square = (slope * weight[:, None]) @ slope.mT * (unit[:, :, None] * unit[:, None])
+    damped = square + damping[:, None, None] * np.eye(unit.shape[-1])
+    change = unit * np.linalg.solve(damped, (unit * gradient)[..., None])[..., 0]
+    return change * np.minimum(1.0, _FARTHEST / np.abs(change).max(axis=-1, keepdims=True))
 
-    def one(measured: Array, copies: Array, point: Point) -> dict[str, Array]:
-        table = TableSearch(
-            observe,
-            parameters,
-            loss,
-            rows,
-            point,
-            measured=jnp.concatenate([measured, prior_log]),
-            copies=jnp.concatenate([copies, jnp.ones_like(precision)]),
-        )
-        # JAX hashes what it loops over, which a table's own methods cannot be.
-        found = jax.lax.while_loop(
-            lambda search: table.going(search), lambda search: table.step(search), table.begun()
-        )
-        return table.ended(found)
 
-    return jax.vmap(one)(jnp.asarray(tables.measured), jnp.asarray(tables.copies), point)
+def _where(condition: np.ndarray, one: Any, other: Any) -> Any:
+    """One or the other of each table; one table's is not copied."""
+    if condition.all():
+        return one
+    if not condition.any():
+        return other
+
+    def chosen(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.where(condition.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(chosen, one, other)

@@ -8,15 +8,13 @@ behind the others.
 
 from dataclasses import dataclass
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from scaleopt.fitting.descent import TableSearch
+from scaleopt.fitting.loss import Loss
 from scaleopt.fitting.parameters import Point
 from scaleopt.fitting.search import Problem
+from scaleopt.fitting.seconds import RowSeconds
+from scaleopt.fitting.solve import look
 
 _STEPS, _SETTLED = 20, 1e-4
 _FIRST_DAMPING, _LEAST_DAMPING = 1e-3, 1e-12
@@ -27,10 +25,16 @@ _NUMBERS_AT_ONCE = 4_000_000
 class Squares:
     """The sum of squares that a fit's loss is about its best point, a row for each cell."""
 
-    table: TableSearch
-    """The cells, and the priors behind them."""
+    seconds: RowSeconds
+    """Of the cells."""
+    loss: Loss
+    prior: np.ndarray
+    """Places of the parameters that a prior is about."""
+    best: Point
+    measured: np.ndarray
+    """(cells + priors,): the mean of each."""
     root_precision: np.ndarray
-    """(cells + parameters,): the inverse deviation of each."""
+    """(cells + priors,): the inverse deviation of each."""
     told: np.ndarray
     """(parameters, parameters): half of its curvature there."""
 
@@ -51,28 +55,24 @@ class Squares:
         precision = np.bincount(cell, say)
         heard = precision > 0
         mean = np.bincount(cell, say * measured) / np.where(heard, precision, 1.0)
-        prior_log, prior_precision = (np.asarray(each) for each in problem.rows.prior)
-        # A cell of outliers alone has no say, and its mean no meaning.
-        known = np.concatenate([np.where(heard, mean, predicted[first]), prior_log])
-        root_precision = np.concatenate([np.sqrt(precision), prior_precision])
-        columns = {name: each[first] for name, each in problem.rows.columns.items()}
-        table = TableSearch(
-            problem.observe,
-            problem.parameters,
-            problem.loss,
-            problem.rows._replace(columns=columns),
-            jax.tree.map(jnp.asarray, best),
-            measured=jnp.asarray(known),
-            copies=jnp.ones(len(known)),
-        )
+        prior_log, prior_precision = problem.rows.prior
+        prior = np.flatnonzero(prior_precision)
         slope = there.jacobian[0][first] * np.sqrt(precision)[:, None]
-        told = slope.T @ slope + np.diag(there.prior_slope[0] ** 2)
-        return cls(table, root_precision, told)
+        return cls(
+            problem.seconds.of(first),
+            problem.loss,
+            prior,
+            best,
+            # A cell of outliers alone has no say, and its mean no meaning.
+            np.concatenate([np.where(heard, mean, predicted[first]), prior_log[prior]]),
+            np.concatenate([np.sqrt(precision), prior_precision[prior]]),
+            slope.T @ slope + np.diag(there.prior_slope[0] ** 2),
+        )
 
     def excess(self, pair: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By how much the least sum grows when the pair steps away, and its square about 0."""
         rest = np.setdiff1d(np.arange(len(self.told)), pair)
-        best = np.asarray(self.table.point.u)
+        best = np.asarray(self.best.u)
         # To first order the rest follows the pair along the valley: a near start for its solve.
         across = np.linalg.pinv(self.told[np.ix_(rest, rest)]) @ self.told[np.ix_(rest, pair)]
         steps = np.concatenate([np.zeros((1, 2)), steps])
@@ -116,20 +116,13 @@ class Squares:
         return sums
 
     def _residual(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(places, cells + parameters): what is missed at each u, in deviations, and its slope."""
-        looked, by_u = (np.asarray(each) for each in _look(self.table, jnp.asarray(u)))
+        """(places, cells + priors): what is missed at each u, in deviations, and its slope."""
+        points = Point(u, *(np.broadcast_to(each, u.shape) for each in self.best[1:]))
+        there = look(self.seconds, self.loss, self.prior, points)
         heard = self.root_precision > 0
-        # Without a prior a parameter may be below 0, and its log is not a number.
-        miss = self.root_precision * (np.asarray(self.table.measured) - looked)
-        return np.where(heard, miss, 0.0), np.where(heard[:, None], by_u, 0.0) * (
-            self.root_precision[:, None]
-        )
-
-
-@eqx.filter_jit
-def _look(table: TableSearch, u: Array) -> tuple[Array, Array]:
-    """What the model says of each cell at each u, and its slope."""
-    return jax.vmap(lambda each: (table.look(each), jax.jacfwd(table.look)(each)))(u)
+        miss = self.root_precision * (self.measured - there.predicted)
+        slope = there.slope * self.root_precision
+        return np.where(heard, miss, 0.0), np.where(heard, slope, 0.0).mT
 
 
 def _sums(residual: np.ndarray) -> np.ndarray:
