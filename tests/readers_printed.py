@@ -134,6 +134,7 @@ def _free(line):
 
 def _printed(line):
     """A line with only the shape of its numbers left; a table's with their places as well."""
+    line = re.sub(r"(?<=# Benchmarking: reduce)_scatter$", "", line)
     line = re.sub(r" u(?=int8 )|  (?=int8 )", "  ", line)  # of one size
     if _DATA.match(line):
         return _FIELD.sub(lambda m: f"<{len(m[0])}.{len(m[2] or '')}>", line)
@@ -239,13 +240,16 @@ def _imb(lines):
 
 
 def _oneccl(lines):
+    """The name of one operation is a part of another's, and their tables look the same."""
+    op = next(line.split()[-1] for line in lines if "Benchmarking" in line)
     processes = next(int(line.split()[-1]) for line in lines if "#processes" in line)
     found = []
     for power, (size, count, _, least, most, average, _) in enumerate(_cells(lines)):
         bounds = float(least) <= float(average) <= float(most)
         if int(size) != 4096 << power or int(count) != 1024 << power or not bounds:
             return None
-        found.append(_row(float(average) * US, processes * int(size), **_run(processes)))
+        full = {"reduce_scatter": processes, "reduce": 1}[op] * int(size)
+        found.append(_row(float(average) * US, full, op=op, **_run(processes)))
     return found
 
 

@@ -41,6 +41,10 @@ def alike(log: Log, block: Block) -> list[Row]:
             traits.append(("decimals", [all(way in own for own in row) for row in ways], True))
         elif log.skipped_count:  # too few rows are left to tell, and damage is known of
             traits.append(("decimals", [all(row) for row in ways], True))
+    if units := [row.rate_units for row in rows if row.rate_units is not None]:
+        unit = _most_common([one for own in units for one in own], len(units))
+        fitting = [unit in (row.rate_units or {unit}) for row in rows]
+        traits.append(("units of its rates", fitting, None if unit is None else True))
     if block.columned:
         places = [ends(row.line.text) for row in rows]
         # where too few rows are left to tell, those of the header's names do

@@ -152,7 +152,10 @@ class Reader:
                 return
             dtype = self.dtype if "count" in found or self.block.op in _REDUCTIONS else ""
             timing = Timing("average", found["average"].times(us))
-            self.block.rows.append(Row(line, float(size), (timing,), dtype=dtype))
+            units = _units(found, size)
+            self.block.rows.append(
+                Row(line, float(size), (timing,), dtype=dtype, rate_units=units or None)
+            )
 
 
 def _contradiction(found: Mapping[str, Printed], size: int, item: int | None) -> str | None:
@@ -163,14 +166,23 @@ def _contradiction(found: Mapping[str, Printed], size: int, item: int | None) ->
     least, most = found.get("least", average), found.get("most", average)
     if average.value <= 0 or least.low > average.high or average.low > most.high:
         return "t_avg is not between t_min and t_max, or is 0"
-    if rate := found.get("rate"):
-        # Mbytes/sec counts what a rank sends, receives or both, over t_max; older ones in 2²⁰ B
-        bounds = (size / most.high, size / max(most.low, _SHORTEST))
-        units = [unit * us / ways for unit in (MB, MiB) for ways in (1, 2, 4)]
-        if not any(overlap(rate.times(unit), *bounds) for unit in units):
-            return "Mbytes/sec is not size over time"
+    if "rate" in found and not _units(found, size):
+        return "Mbytes/sec is not size over time"
     if count := found.get("count"):
         items = (item,) if item else (1, 2, 4, 8)
         if size not in [count.value * bytes_of_one for bytes_of_one in items]:
             return "#bytes is not #elem_count elements"
     return None
+
+
+def _units(found: Mapping[str, Printed], size: int) -> frozenset[float]:
+    """The units [B/s] that a row's Mbytes/sec can be printed in; none where it has none.
+
+    It counts what a rank sends, receives or both, over t_max; older ones in 2²⁰ B.
+    """
+    if "rate" not in found:
+        return frozenset()
+    most = found.get("most", found["average"])
+    bounds = (size / most.high / us, size / max(most.low, _SHORTEST) / us)
+    units = [unit / ways for unit in (MB, MiB) for ways in (1, 2, 4)]
+    return frozenset(it for it in units if overlap(found["rate"].times(it), *bounds))

@@ -63,6 +63,8 @@ class Row(NamedTuple):
     timings: tuple[Timing, ...]
     elements: int | None = None
     dtype: str = ""
+    rate_units: frozenset[float] | None = None
+    """[B/s]: the units that its rate can have been printed in, which its table has in common."""
 
 
 @dataclass
