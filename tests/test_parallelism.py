@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_machine import MACHINE
 
 import scaleopt as so
 from scaleopt.models.machine import Machine
@@ -13,18 +14,6 @@ from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 
 MODEL = Transformer(hidden=4096, layers=32, heads=32, seq_len=2048, vocab=51200)
-MACHINE = Machine(
-    rate=250e12,
-    bandwidth=1.5e12,
-    alpha=8e-6,
-    beta=1 / 200e9,
-    network_alpha=2e-5,
-    network_beta=1 / 20e9,
-    grain=60.0,
-    kernel=1e-4,
-    host=5e-4,
-    step_overhead=0.01,
-)
 powers = st.sampled_from([1, 2, 4, 8])
 few = settings(max_examples=20)
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+import simulated_machine
 from oracles import planner as brute
 
 from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
@@ -21,24 +22,9 @@ from scaleopt.planning.options import Options
 from scaleopt.planning.plan import plan
 from scaleopt.planning.search import all_scores
 from scaleopt.planning.tables import Problem, entries, tables
-from scaleopt.units import GB, TFLOP, hour, us
+from scaleopt.units import GB, TFLOP, hour
 
-MACHINE = Machine(
-    rate=250 * TFLOP,
-    bandwidth=1500 * GB,
-    alpha=8 * us,
-    beta=1 / (200 * GB),
-    network_alpha=20 * us,
-    network_beta=1 / (20 * GB),
-    grain=60.0,
-    kernel=100 * us,
-    host=500 * us,
-    micro_batch_overhead=1000 * us,
-    step_overhead=0.01,
-    node_size=4,
-)
-
-
+MACHINE = replace(simulated_machine.MACHINE, micro_batch_overhead=1e-3, node_size=4)
 SOMETIMES: list[dict[str, Any]] = [{}, {}, {"experts": 4, "active_experts": 2}, {"experts": 6}]
 
 

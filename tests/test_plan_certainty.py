@@ -1,35 +1,22 @@
 """How sure a plan on a fit is: against whole plans on the machines that are drawn."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
+from simulated_machine import MACHINE, training_runs
 
 import scaleopt as so
 from scaleopt.fitting.propagate import drawn_points
-from scaleopt.models.machine import Machine
-from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import zero_terms
 from scaleopt.planning.certainty import certainty
 from scaleopt.planning.plan import plan
 from scaleopt.units import GB, hour
 
-TRUTH = Machine(
-    rate=240e12,
-    bandwidth=1.6e12,
-    alpha=1e-5,
-    beta=1 / 200e9,
-    network_alpha=2e-5,
-    network_beta=1 / 20e9,
-    grain=60.0,
-    kernel=3e-5,
-    host=3e-4,
-    micro_batch_overhead=1e-3,
-    step_overhead=0.02,
-)
+TRUTH = replace(MACHINE, micro_batch_overhead=1e-3)
 GPT = Transformer(hidden=2048, layers=24, heads=16, seq_len=1024, vocab=51200)
 RUN: dict[str, Any] = {
     "devices": 32,
@@ -42,38 +29,7 @@ RUN: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def fit():
-    """A machine fitted to thirty runs of three models on up to 16 devices, with 3 % noise."""
-    draw = np.random.default_rng(0)
-    rows = []
-    for _ in range(30):
-        hidden, layers = draw.choice([(1024, 12), (2048, 24), (3072, 16)])
-        tensor, pipeline, data = (int(n) for n in draw.choice([1, 2, 4], 3))
-        if tensor * pipeline * data > 16:
-            data = 1
-        row = {
-            "hidden": int(hidden),
-            "heads": 16,
-            "layers": int(layers),
-            "seq_len": 1024,
-            "vocab": 51200,
-            "tensor": tensor,
-            "pipeline": pipeline,
-            "data": data,
-            "devices": tensor * pipeline * data,
-            "micro_batch": int(draw.choice([1, 2, 4])),
-            "global_batch": 64,
-            "recompute": str(draw.choice(["none", "full"])),
-        }
-        sizes = {name: row[name] for name in ("hidden", "heads", "layers", "seq_len", "vocab")}
-        axes = {name: row[name] for name in ("data", "tensor", "pipeline", "micro_batch")}
-        split = Parallelism(
-            **axes,
-            accumulation=64 // (data * row["micro_batch"]),
-            recompute=row["recompute"],
-        )
-        time = float(TRUTH(Transformer(**sizes), split)) * np.exp(draw.normal(0, 0.03))
-        rows.append(row | {"op": "train_step", "time_s": time})
-    return so.calibrate(pd.DataFrame(rows))
+    return so.calibrate(training_runs(TRUTH))
 
 
 @pytest.fixture(scope="module")

@@ -5,35 +5,27 @@ Command: pytest tests/benchmarks/test_plan_search.py --benchmark-enable
 All in float64, with the check of memory and the best option of each layout. GPT-3's shape on up to
 4,096 devices, nodes of 8. `extra_info` has the configurations of a call; divided by its median that
 is the rate. Without the option each runs once, untimed, and both are compared. A whole plan from
-cold is timed in a process of its own: with an empty cache it imports, compiles and searches.
+cold is timed in a process of its own: with an empty cache it imports, compiles and searches; so is
+the command. A plan on a fit is timed with the 256 machines that are drawn from it.
 """
 
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
+from simulated_machine import MACHINE, training_runs
 
 import scaleopt as so
+from scaleopt.fitting.propagate import drawn_points
 from scaleopt.models.memory import Precision
-from scaleopt.planning.layouts import Layouts, tiles
+from scaleopt.planning.layouts import AXES, Layouts, tiles
 from scaleopt.planning.options import Options
 from scaleopt.planning.search import TILE, best_options, search
 from scaleopt.planning.tables import Problem, entries, tables
 
-MACHINE = so.Machine(
-    rate=250e12,
-    bandwidth=1.5e12,
-    alpha=8e-6,
-    beta=1 / 200e9,
-    network_alpha=2e-5,
-    network_beta=1 / 20e9,
-    grain=60.0,
-    kernel=1e-4,
-    host=5e-4,
-    step_overhead=0.01,
-)
 GPT3 = so.Transformer(hidden=12288, layers=96, heads=96, seq_len=2048, vocab=51200, dropout=True)
 MEMORY = 72e9
 OPTIONS = Options()
@@ -57,7 +49,8 @@ def tile(problem):
 
 def in_numpy(found):
     """The same sums, in NumPy's own way."""
-    _, pipeline, chunks, _, _, batches = found.axes[:, :, None]
+    at = dict(zip(AXES, found.axes[:, :, None], strict=True))
+    pipeline, chunks, batches = (at[name] for name in ("pipeline", "interleave", "accumulation"))
     most = np.minimum(pipeline * chunks + pipeline - 1, batches * chunks) / chunks
     flight = np.where(chunks > 1, most, np.minimum(pipeline, batches))
     once, each, fill, passed, rest, kept = np.moveaxis(found.stages, 1, 0)
@@ -142,3 +135,50 @@ def test_cold(benchmark, devices, batch, tmp_path):
         pytest.skip("only timed")
     _, configurations = benchmark(run).stdout.split()
     benchmark.extra_info["configurations"] = int(configurations)
+
+
+@pytest.mark.benchmark(group="a whole command from cold", min_rounds=3)
+def test_command(benchmark):
+    example = Path(__file__).parents[2] / "examples" / "70b.toml"
+
+    def run():
+        command = [sys.executable, "-m", "scaleopt", "plan", str(example)]
+        return subprocess.run(command, capture_output=True, text=True, check=True)
+
+    if not benchmark.enabled:
+        pytest.skip("only timed")
+    assert benchmark(run).stdout.startswith("Best for time")
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return so.calibrate(training_runs(MACHINE))
+
+
+RUN = {"devices": 4096, "global_batch": 1536, "memory": 80e9, "price": 2 / 3600, "tokens": 300e9}
+DRAWS = 256
+
+
+@pytest.mark.benchmark(group="a plan and 256 machines drawn from the fit", min_rounds=5)
+def test_drawn(benchmark, fit):
+    """The whole plan, and what is best on each of the machines; the first one compiles."""
+    found = so.plan(GPT3, fit, objective="cost", draws=DRAWS, **RUN)
+    assert found.certainty is not None
+    assert found.certainty.draws == DRAWS
+    benchmark(lambda: so.plan(GPT3, fit, objective="cost", draws=DRAWS, **RUN))
+    if benchmark.enabled:
+        assert benchmark.stats["median"] < 1.0
+
+
+def test_no_drawn_machine_is_best_with_what_was_left_out(fit):
+    """Candidates are the best layouts by the fitted machine; here each machine has all of them."""
+    draws = 4
+    found = so.plan(GPT3, fit, objective="cost", **RUN)
+    assert found.best is not None
+    sure = found.searched[0].certainty(found.best, draws, 0.9)
+    with jax.enable_x64(True):
+        points = drawn_points(fit, draws)
+        values = [np.asarray(points._replace(u=u).values()) for u in np.asarray(points.u)]
+    machines = [jax.tree.map(float, fit.parameters.model(drawn)) for drawn in values]
+    winners = {str(so.plan(GPT3, it, objective="cost", **RUN).best) for it in machines}
+    assert {str(candidate.found) for candidate in sure.candidates} == winners
