@@ -12,7 +12,7 @@ from jax import Array
 from scaleopt.fitting.columns import COLUMN_OF, columns_of
 from scaleopt.fitting.estimate import estimate
 from scaleopt.fitting.groups import GroupedModel, grouped
-from scaleopt.fitting.loss import Loss
+from scaleopt.fitting.loss import Loss, Rho, check_loss
 from scaleopt.fitting.parameters import free_parameters
 from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.result import Fit
@@ -42,7 +42,7 @@ def fit(
     by: str | None = None,
     own: tuple[str, ...] = (),
     cluster: str | None = None,
-    loss: Literal["tukey", "squares"] = "tukey",
+    loss: Literal["tukey", "squares"] | Rho = "tukey",
     residuals: Literal["log", "absolute"] = "log",
 ) -> Fit[Any]:
     """Fit the free numbers of a model to the times of a table.
@@ -65,7 +65,9 @@ def fit(
         own: the parameters that each group has for itself; the others are one for all.
         cluster: a column that says which rows hang together, such as "run": intervals then count
             its values, not the rows, as independent.
-        loss: "tukey", for which wild rows have no say, or "squares", for which every row is right.
+        loss: "tukey", for which wild rows have no say, "squares", for which every row is right, or
+            ρ(e), a function of one residual in units of the noise that JAX can differentiate twice,
+            such as `lambda e: 2.5 * jnp.log1p(e**2 / 4)` for Student's t.
         residuals: "log" for relative misses, "absolute" for misses in the unit of `measured`.
 
     Returns:
@@ -88,8 +90,11 @@ def fit(
     Source: the estimator of `scaleopt.fitting.solve`.
     """
     for option, value, known in (("loss", loss, _LOSSES), ("residuals", residuals, _RESIDUALS)):
-        if value not in known:
+        if value not in known and not (option == "loss" and callable(value)):
             raise ValueError(f"{option}={value!r}; choose one of {', '.join(known)}")
+    own_loss = loss if callable(loss) else None
+    if own_loss is not None:
+        check_loss(own_loss)
     arguments, columns = model_columns(model, table, measured)
     parameters, observe = free_parameters(model, fixed), CallModel(arguments)
     if (by is None) != (not own):
@@ -108,7 +113,7 @@ def fit(
         measured=measured,
         weights=None if weights is None else weights_of(table, weights),
         priors=priors,
-        loss=Loss(robust=loss == "tukey", relative=residuals == "log"),
+        loss=Loss(robust=loss != "squares", relative=residuals == "log", own=own_loss),
         cluster=None if cluster is None else labels_of(table, cluster)[0],
     )
 

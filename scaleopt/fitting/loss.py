@@ -3,15 +3,21 @@
 A few rows are always wild, so the loss must not grow with them: Huber's, which is convex, leads
 from a far start; Tukey's biweight, which forgets a residual beyond c = 4.685 scales and keeps 95 %
 efficiency on clean data, finishes. The scale of the noise is then the median absolute residual.
-Plain squares take every row at its word, and their scale is the root of the mean square.
+Plain squares take every row at its word, and their scale is the root of the mean square. A loss of
+the user's own takes Tukey's place; JAX gives its slope and its curvature.
 
 Source: P. J. Huber and E. M. Ronchetti, "Robust Statistics", 2nd ed., 2009, chapters 6 and 7.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 HUBER = 1.345
 TUKEY = 4.685
@@ -19,6 +25,9 @@ NORMAL_MAD = 0.6744897501960817
 """The median absolute deviation of a standard normal."""
 _POOLED_ROWS = 5.0
 _SMALLEST_SCALE = 1e-9
+
+Rho = Callable[[Array], Array]
+"""ρ(e) of one residual in units of the noise: twice differentiable, least at 0."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,8 @@ class Loss:
     """Tukey's loss, not squares."""
     relative: bool = True
     """Misses are of logs, not of the measured values themselves."""
+    own: Rho | None = None
+    """The user's, in place of Tukey's."""
 
 
 class Charge(NamedTuple):
@@ -52,9 +63,10 @@ def charge(loss: Loss, residual: np.ndarray, convex: np.ndarray | bool = False) 
         return Charge(residual**2, residual, np.ones_like(residual))
     if np.all(convex):
         return _huber(residual)
+    final = _tukey(residual) if loss.own is None else _own(loss.own, residual)
     if not np.any(convex):
-        return _tukey(residual)
-    both = zip(_huber(residual), _tukey(residual), strict=True)
+        return final
+    both = zip(_huber(residual), final, strict=True)
     return Charge(*(np.where(convex, one, other) for one, other in both))
 
 
@@ -70,6 +82,49 @@ def _tukey(residual: np.ndarray) -> Charge:
     left = 1 - np.minimum((residual / TUKEY) ** 2, 1.0)
     both = left**2  # a power of 3 takes twenty times as long as two products
     return Charge(TUKEY**2 / 3 * (1 - both * left), residual * both, left * (5 * left - 4))
+
+
+def _own(rho: Rho, residual: np.ndarray) -> Charge:
+    count = residual.size
+    # One program serves many tables: residuals are repeated up to a power of two.
+    padded = np.resize(residual, 1 << max(count - 1, 1).bit_length())
+    with jax.enable_x64(True):
+        found = [np.array(each)[:count].reshape(residual.shape) for each in _program(rho)(padded)]
+    return Charge(2 * found[0], *found[1:])
+
+
+@lru_cache(64)
+def _program(rho: Rho) -> Callable[[np.ndarray], tuple[Array, Array, Array]]:
+    """ρ, ρ' and ρ'' of many residuals."""
+    each = (rho, jax.grad(rho), jax.grad(jax.grad(rho)))
+    return jax.jit(lambda residual: tuple(jax.vmap(it)(residual) for it in each))
+
+
+def check_loss(rho: Rho) -> None:
+    """Refuse a loss that a search cannot go down.
+
+    Raises:
+        ValueError: one that is not a finite number for each residual, not least at 0, or without
+            curvature there.
+        TypeError: one that JAX cannot trace.
+    """
+    places = np.array([-30.0, -3.0, -1.0, 0.0, 1.0, 3.0, 30.0])
+    with jax.enable_x64(True):
+        value = jax.eval_shape(rho, jax.ShapeDtypeStruct((), jnp.float64))
+    if getattr(value, "shape", None) != ():
+        raise ValueError("loss: it must give one number for one residual, and it gives several")
+    charged = _own(rho, places)
+    for name, numbers in zip(("value", "slope", "curvature"), charged, strict=True):
+        if not np.isfinite(numbers).all():
+            wrong = places[~np.isfinite(numbers)][0]
+            raise ValueError(
+                f"loss: its {name} at a residual of {wrong:g} is not finite; write it so that JAX "
+                "can differentiate it twice everywhere (jnp.where around what is not)"
+            )
+    if charged.twice.argmin() != 3 or not charged.curvature[3] > 0:
+        raise ValueError(
+            "loss: it must be least at a residual of 0 and curved there, as jnp.log1p(e**2) is"
+        )
 
 
 def noise_scale(
