@@ -14,17 +14,9 @@ import numpy as np
 
 from scaleopt.models.transformer import Transformer
 
-AXES = (
-    "tensor",
-    "context",
-    "expert",
-    "pipeline",
-    "interleave",
-    "zero_bubble",
-    "data",
-    "micro_batch",
-    "accumulation",
-)
+SHARES = ("tensor", "context", "expert", "pipeline")
+"""The axes that share one replica of the model, and its experts."""
+AXES = (*SHARES, "interleave", "zero_bubble", "data", "micro_batch", "accumulation")
 """The first rows of a block of layouts; also the order in which ties are resolved."""
 PLACES = ("devices", "batch", "cell", "share", "replicas", "sequences")
 """The rows below: what they add up to, and the places of share, d and b among those listed."""

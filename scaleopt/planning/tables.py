@@ -34,7 +34,7 @@ from scaleopt.models.memory import (
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import saved_update, zero_seconds
-from scaleopt.planning.layouts import AXES, PLACES, Layouts
+from scaleopt.planning.layouts import AXES, PLACES, SHARES, Layouts
 from scaleopt.planning.on_host import at_each
 from scaleopt.planning.options import Options
 from scaleopt.units import Scalar
@@ -42,8 +42,6 @@ from scaleopt.units import Scalar
 OPTIONS = ("recompute", "sequence_parallel", "zero")
 """What a layout is tried with, after its `AXES`."""
 _COUNTS = tuple(axis for axis in AXES if axis != "zero_bubble")
-_CHUNK = 16384
-"""Entries that are evaluated together."""
 _BATCHES = np.array([1.0, 1025.0])
 """Micro-batches between which a line is drawn: far apart, so that little is lost to rounding."""
 _CHUNKS = np.array([1.0, 2.0])
@@ -127,45 +125,46 @@ def _by_sequences(
     problem: Problem, shares: np.ndarray, sequences: np.ndarray, options: Options
 ) -> np.ndarray:
     """All parts but what depends on the replicas."""
-    recompute, along = _grid(*options.codes()[:2])
-    share, b, across, option, chunks, m = _grid(
-        np.arange(len(shares)), sequences, [0, 1], np.arange(len(recompute)), _CHUNKS, _BATCHES
+    recompute, along = _pairs(options)
+    share, b, across, option, chunks, m = np.ix_(
+        np.arange(len(shares)),
+        sequences,
+        np.arange(2),
+        np.arange(len(recompute)),
+        _CHUNKS,
+        _BATCHES,
     )
-    split = _split(shares[share], b, recompute[option], along[option])
+    split = _split(shares, share) | _options(options, option)
     # The fewest replicas with which the next stage is, or is not, in another node.
     near = float(problem.machine.node_size) / (split["tensor"] * split["context"])
-    split["data"] = np.where(across > 0, np.maximum(np.ceil(near), 1.0), 1.0)
-    found = evaluate(problem, split | {"interleave": chunks, "accumulation": m})
-    size = (len(shares) * len(sequences) * 2, len(recompute), len(_CHUNKS), len(_BATCHES))
-    seconds, held, flight = (
-        np.reshape(part, size) for part in (found.seconds, found.held, found.flight)
-    )
+    data = np.where(across > 0, np.maximum(np.ceil(near), 1.0), 1.0)
+    varied = {"micro_batch": b, "data": data, "interleave": chunks, "accumulation": m}
+    found = evaluate(problem, split | varied)
+    seconds, held, flight = found.seconds, found.held, found.flight
     slope = (seconds[..., 1] - seconds[..., 0]) / (_BATCHES[1] - _BATCHES[0])
     start = seconds[..., 0] - _BATCHES[0] * slope
     passed, fill = slope[..., 1] - slope[..., 0], 2 * (start[..., 0] - start[..., 1])
     more = flight[..., 0, 1] - flight[..., 0, 0]
     kept = (held[..., 0, 1] - held[..., 0, 0]) / np.where(more > 0, more, 1.0)
     rest = held[..., 0, 0] - kept * flight[..., 0, 0]
-    parts = [start[..., 0] - fill, slope[..., 0] - passed, fill, passed, rest, kept]
-    table = np.stack(parts, axis=1)
     # Sequences split along an axis of one device say nothing new.
-    idle = (split["tensor"].reshape(size[0], -1)[:, :1] == 1) & (along > along.min())
-    table[:, _PARTS.index("rest")] += np.where(idle, np.inf, 0.0)
-    return table
+    idle = (split["tensor"] == 1)[..., 0, 0] & (along > along.min())
+    rest = rest + np.where(idle, np.inf, 0.0)
+    parts = [start[..., 0] - fill, slope[..., 0] - passed, fill, passed, rest, kept]
+    return np.stack(parts, axis=3).reshape(-1, len(parts), len(recompute))
 
 
 def _spared(
     problem: Problem, shares: np.ndarray, sequences: np.ndarray, options: Options
 ) -> np.ndarray:
     """Seconds by which the zero-bubble schedule is shorter, (shares · sequences, 1, options)."""
-    recompute, along = _grid(*options.codes()[:2])
-    share, b, option, schedule = _grid(
-        np.arange(len(shares)), sequences, np.arange(len(recompute)), [0, 1]
+    count = options.shape[0] * options.shape[1]
+    share, b, option, schedule = np.ix_(
+        np.arange(len(shares)), sequences, np.arange(count), np.arange(2)
     )
-    split = _split(shares[share], b, recompute[option], along[option])
-    seconds = evaluate(problem, split | {"zero_bubble": schedule}).seconds
-    usual, shorter = np.moveaxis(np.reshape(seconds, (-1, 1, len(recompute), 2)), -1, 0)
-    return usual - shorter
+    split = _split(shares, share) | _options(options, option)
+    seconds = evaluate(problem, split | {"micro_batch": b, "zero_bubble": schedule}).seconds
+    return (seconds[..., 0] - seconds[..., 1]).reshape(-1, 1, count)
 
 
 def _by_replicas(
@@ -173,34 +172,30 @@ def _by_replicas(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What the data axis passes, and what the states hold beyond those of one replica."""
     stages, many = np.concatenate([[0.0], zero]), np.concatenate([[1.0], replicas])
-    share, data, stage = _grid(np.arange(len(shares)), many, stages)
-    found = evaluate(problem, _split(shares[share]) | {"data": data, "zero": stage})
-    size = (len(shares), len(many), len(stages))
-    passed = np.reshape(np.stack([found.data, found.saved], axis=1), (*size, 2))
-    held = np.reshape(found.held, size)
-    alone = (replicas * shares[:, 1:2] == 1)[..., None] & (zero > zero.min())  # nothing to split
-    states = held[:, 1:, 1:] - held[:, :1, :1] + np.where(alone, np.inf, 0.0)
-    return passed[:, 1:, 0].reshape(-1, 2), states.reshape(-1, len(zero))
+    share, data, stage = np.ix_(np.arange(len(shares)), many, stages)
+    split = _split(shares, share)
+    found = evaluate(problem, split | {"data": data, "zero": stage})
+    passed = np.stack([found.data, found.saved], axis=-1)[:, 1:, 0]
+    alone = (data * split["context"] == 1) & (stage > zero.min())  # nothing to split
+    states = found.held - found.held[:, :1, :1] + np.where(alone, np.inf, 0.0)
+    return passed.reshape(-1, 2), states[:, 1:, 1:].reshape(-1, len(zero))
 
 
-def _split(
-    shares: np.ndarray,
-    micro_batch: np.ndarray | float = 1.0,
-    recompute: np.ndarray | float = 0.0,
-    along: np.ndarray | float = 0.0,
-) -> dict[str, Any]:
-    """The columns of a share with its options."""
-    return {
-        **dict(zip(("tensor", "context", "expert", "pipeline"), shares.T, strict=True)),
-        "micro_batch": micro_batch,
-        "recompute": recompute,
-        "sequence_parallel": along,
-    }
+def _split(shares: np.ndarray, place: np.ndarray) -> dict[str, np.ndarray]:
+    """The columns of shares at some places."""
+    return dict(zip(SHARES, np.moveaxis(shares[place], -1, 0), strict=True))
 
 
-def _grid(*axes: np.ndarray | list[int]) -> list[np.ndarray]:
-    """Every combination, flat."""
-    return [part.ravel() for part in np.meshgrid(*axes, indexing="ij")]
+def _pairs(options: Options) -> tuple[np.ndarray, np.ndarray]:
+    """Recomputation and sequence parallelism of every combination of the two."""
+    recompute, along, _ = options.codes()
+    return np.repeat(recompute, len(along)), np.tile(along, len(recompute))
+
+
+def _options(options: Options, place: np.ndarray) -> dict[str, np.ndarray]:
+    """The columns of such combinations at some places."""
+    recompute, along = _pairs(options)
+    return {"recompute": recompute[place], "sequence_parallel": along[place]}
 
 
 def evaluate(problem: Problem, columns: Mapping[str, Scalar]) -> Parts:
@@ -208,15 +203,11 @@ def evaluate(problem: Problem, columns: Mapping[str, Scalar]) -> Parts:
 
     Args:
         problem: what is scored.
-        columns: numbers by name, of `AXES`, `OPTIONS`; 1 of an axis, or no option, unless given.
+        columns: numbers by name, of `AXES` and `OPTIONS`, that broadcast against each other; 1 of
+            an axis, or no option, unless given.
     """
-    given = {name: columns.get(name, float(name in _COUNTS)) for name in (*AXES, *OPTIONS)}
-    table = np.stack(np.broadcast_arrays(*(np.asarray(column, float) for column in given.values())))
-    found = [
-        at_each(_parts, problem, list(table[:, start : start + _CHUNK]))
-        for start in range(0, table.shape[1], _CHUNK)
-    ]
-    return Parts(*map(np.concatenate, zip(*found, strict=True)))
+    given = [columns.get(name, float(name in _COUNTS)) for name in (*AXES, *OPTIONS)]
+    return at_each(_parts, problem, given)
 
 
 def parts_of(problem: Problem, columns: Sequence[Scalar]) -> Parts:
