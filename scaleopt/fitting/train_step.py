@@ -40,6 +40,8 @@ _DEGREES = 30.0
 """Of Student's t for the constants: with priors on all of them, few rows leave as many as many."""
 _IMPOSSIBLE = 8.0
 """Deviations of a prior: a device a hundred times as fast as its median is within them."""
+_LARGE = 4.0
+"""Rows of a shape whose habit is larger than so many of the others' are counted as outliers."""
 _RUNS = 4000
 _ROWS_COUNTED = 20
 """With fewer rows their misses are too few to count, and Student's t gives the range."""
@@ -193,7 +195,7 @@ def _noise(found: Solved) -> KindNoise:
     return KindNoise(
         name="train_step",
         rows=len(miss),
-        outliers=int(np.sum(found.say < 1e-3)),
+        outliers=int(np.sum(found.misses.where.size > _LARGE)),
         repeat_noise=float(scales[6]),
         misfit=float(np.hypot(scales[0], scales[2])),
         round_shift=0.0,

@@ -4,15 +4,22 @@ A library picks its kernels by the shape of a layer, a network its routes by the
 no few constants tell such habits, but a row that was measured tells of the rows like it. So the
 misses, log measured − log predicted, are taken as one Gaussian process over rows, of three parts:
 
-K = τ₁² exp(−d₁/ℓ₁) + τ₂² exp(−d₂/ℓ₂) + τ₃² exp(−d₂/ℓ₃) · [both across nodes] + σ²
+K = aa' τ₁² exp(−d₁/ℓ₁) + τ₂² exp(−d₂/ℓ₂) + τ₃² exp(−d₂/ℓ₃) · [both across nodes] + σ²
 
 with d₁ the distance of two layers' shapes (tensor, hidden, tokens), d₂ that of two splits, each in
 doublings. A row unlike all others is predicted by the model alone, and with the width that misses
 have.
 
+Most shapes miss by a few percent, and a few by half: a kernel that suits them badly. Taken as alike
+these few would widen all the others and pull the constants, so each shape has a habit as large as
+it shows: a² = max(1, (ν + z²)/(ν + 1)), with z its miss from what the rows of other shapes expect,
+in standard deviations, as for Student's t with ν degrees. What is missed by much is then carried
+whole to rows of the same shape, and hardly to others.
+
 Source: C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", 2006,
 sections 2.7 (a model with explicit constants), 5.4.1 (maximum likelihood) and 5.4.2 (leave one
-out); N. Cressie, "Statistics for Spatial Data", 1993, section 3.4.
+out); N. Cressie, "Statistics for Spatial Data", 1993, section 3.4; K. L. Lange, R. J. A. Little,
+J. M. G. Taylor, "Robust statistical modeling using the t distribution", JASA 84, 1989, for a².
 """
 
 from typing import NamedTuple
@@ -25,9 +32,15 @@ SCALES = np.array([0.08, 0.7, 0.03, 2.0, 0.10, 2.0, 0.02])
 """τ₁ ℓ₁ τ₂ ℓ₂ τ₃ ℓ₃ σ before any row is seen: misses of some percent, alike within a doubling."""
 _FACTOR = 1.35
 """The factor that each of them may be off by."""
+_DIGITS = 9
+"""Shapes that differ by less are one."""
 _ROWS_LEARNT = 256
 """Rows that the scales are learnt from at most; more would add seconds and no digit."""
-_TUKEY = 4.685
+_HEAVY = 1.0
+"""ν: habits of shapes are as heavy-tailed as Cauchy's."""
+_SMALL = 1e-3
+_NORMAL = 1.4826
+"""The deviation of a normal against the median of its absolute values."""
 
 
 class Alike(NamedTuple):
@@ -39,6 +52,8 @@ class Alike(NamedTuple):
     """(rows, axes): of the step's split, in doublings."""
     across: np.ndarray
     """(rows,): 1 where a run spans several nodes."""
+    size: np.ndarray
+    """(rows,): a, how large the habit of its shape is, against those of most."""
 
     def of(self, chosen: np.ndarray) -> "Alike":
         """The same of some rows."""
@@ -53,7 +68,8 @@ def alike(columns: dict[str, np.ndarray]) -> Alike:
     axes = ("tensor", "data", "context", "pipeline", "micro_batch", "hidden")
     split = [*(log[name] for name in axes), log["layers"] / 2]
     across = 1.0 * (columns["devices"] > columns["node_size"])
-    return Alike(np.stack(shape + kept, 1), np.stack(split + kept, 1), across)
+    place = np.stack(shape + kept, 1).round(_DIGITS)
+    return Alike(place, np.stack(split + kept, 1), across, np.ones(len(across)))
 
 
 def shared(scales: np.ndarray, first: Alike, second: Alike) -> list[np.ndarray]:
@@ -61,7 +77,7 @@ def shared(scales: np.ndarray, first: Alike, second: Alike) -> list[np.ndarray]:
     shape, split = _distance(first.shape, second.shape), _distance(first.split, second.split)
     across = np.outer(first.across, second.across)
     return [
-        scales[0] ** 2 * np.exp(-shape / scales[1]),
+        np.outer(scales[0] * first.size, scales[0] * second.size) * np.exp(-shape / scales[1]),
         scales[2] ** 2 * np.exp(-split / scales[3]),
         scales[4] ** 2 * np.exp(-split / scales[5]) * across,
     ]
@@ -133,26 +149,56 @@ class Misses(NamedTuple):
             The miss expected (rows,), its variance (rows,), and the slopes (rows, constants) less
             what the fitted rows take of them.
         """
+        where = where._replace(size=self._sizes(where.shape))
         covariance = sum(shared(self.scales, where, self.where))
         weight = covariance @ self.inverse
-        own = self.scales[0] ** 2 + self.scales[2] ** 2 + self.scales[4] ** 2 * where.across
+        habit, split, far = (self.scales[place] ** 2 for place in (0, 2, 4))
+        own = habit * where.size**2 + split + far * where.across
         left = own - np.einsum("ij,ij->i", weight, covariance) + self.scales[6] ** 2
         return weight @ self.miss, np.maximum(left, 0.0), slope - weight @ self.slope
+
+    def _sizes(self, shape: np.ndarray) -> np.ndarray:
+        """What the fitted rows say of the habits of these shapes; of a new one nothing."""
+        known = dict(zip(map(tuple, self.where.shape), self.where.size, strict=True))
+        return np.array([known.get(tuple(place), 1.0) for place in shape])
+
+
+def habits(
+    scales: np.ndarray, where: Alike, miss: np.ndarray, say: np.ndarray, given: np.ndarray
+) -> np.ndarray:
+    """How large the habit of each row's shape is, a of each row; arguments as in `learn`."""
+    shape = _shapes(where)
+    inverse = np.linalg.inv(noisy(scales, where, say) + given)
+    own = np.eye(shape.max() + 1)[shape]
+    precision = np.einsum("ic,ij,jc->c", own, inverse, own, optimize=True)
+    expected = own.T @ inverse @ miss / precision
+    # What a habit of size 1 would have as its variance, had its rows never been seen.
+    size = own.T @ where.size / own.sum(0)
+    variance = 1 / precision - (size**2 - 1) * scales[0] ** 2
+    deviation = np.abs(expected) / np.sqrt(np.maximum(variance, scales[6] ** 2))
+    # Against the median: scales learnt with the large ones among the others are too wide.
+    squared = (deviation / (_NORMAL * max(np.median(deviation), _SMALL))) ** 2
+    return np.sqrt(np.maximum((_HEAVY + squared) / (_HEAVY + 1), 1.0))[shape]
 
 
 def left_out(
     scales: np.ndarray, where: Alike, miss: np.ndarray, say: np.ndarray, given: np.ndarray
 ) -> np.ndarray:
-    """Each row's miss from what the other rows expect, in standard deviations; as in `learn`."""
+    """Each row's miss from what the other rows expect, in standard deviations; as in `learn`.
+
+    Those of a row that has its shape alone are of a shape never seen, as rows to come may be.
+    """
     inverse = np.linalg.inv(noisy(scales, where, say) + given)
     variance, noise = 1 / np.diag(inverse), scales[6] ** 2
-    return inverse @ miss * variance / np.sqrt(variance - noise / say + noise)
+    shape = _shapes(where)
+    alone = np.bincount(shape)[shape] == 1
+    unseen = variance - noise / say + noise - alone * (where.size**2 - 1) * scales[0] ** 2
+    return inverse @ miss * variance / np.sqrt(np.maximum(unseen, noise))
 
 
-def tukey_weight(deviation: np.ndarray) -> np.ndarray:
-    """(1 − (z/c)²)², and next to nothing beyond c: what a row has to say in spite of its miss."""
-    inside = 1 - np.minimum((deviation / _TUKEY) ** 2, 1.0)
-    return np.maximum(inside**2, 1e-6)
+def _shapes(where: Alike) -> np.ndarray:
+    """(rows,): which rows have one shape, as numbers from 0."""
+    return np.unique(where.shape, axis=0, return_inverse=True)[1].ravel()
 
 
 def _distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:

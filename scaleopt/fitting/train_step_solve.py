@@ -20,12 +20,13 @@ from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.result import log_time_and_slope, prepare_columns
 from scaleopt.fitting.train_step_likeness import (
     SCALES,
+    Alike,
     Misses,
     alike,
+    habits,
     learn,
     left_out,
     noisy,
-    tukey_weight,
 )
 from scaleopt.models.machine import Machine
 from scaleopt.models.parallelism import Parallelism
@@ -51,8 +52,8 @@ PRIORS = {
 of an accelerator of 2020 and later with eight to a node, and wide: the truth may well be three
 times more or less. The factor of a share is one of its odds."""
 _FEWEST_ROWS = 128
-_TURNS = 3
-"""Constants and misses are fitted in turns; a fourth turn changes no digit that is shown."""
+_TURNS = 5
+"""Constants, misses and habits are fitted in turns; a sixth changes no digit that is shown."""
 
 
 class ObserveTrainStep(eqx.Module):
@@ -92,8 +93,6 @@ class Solved(NamedTuple):
     u: np.ndarray
     covariance: np.ndarray
     misses: Misses
-    say: np.ndarray
-    """(rows,): what each row has to say: its repeats, and next to nothing where it is wild."""
 
 
 def solve_turns(
@@ -121,8 +120,10 @@ def solve_turns(
         predicted, slope = log_time_of(parameters, point._replace(u=u), columns)
         return log_time - predicted, slope
 
-    def turn(u: np.ndarray, scales: np.ndarray, say: np.ndarray) -> tuple[np.ndarray, Misses]:
-        root = np.linalg.cholesky(noisy(scales, where, say))
+    def turn(
+        u: np.ndarray, scales: np.ndarray, where: Alike
+    ) -> tuple[np.ndarray, Misses, np.ndarray]:
+        root = np.linalg.cholesky(noisy(scales, where, repeats))
 
         def residual(u: np.ndarray) -> np.ndarray:
             even = solve_triangular(root, missed(u)[0], lower=True)
@@ -138,18 +139,17 @@ def solve_turns(
         # fitted constants they would look smaller than those of rows to come.
         unknown, whole = slopes / precision, miss + slopes @ (u - prior)
         given = unknown @ unknown.T
-        scales = learn(scales, where, whole, say, given)
-        deviation = left_out(scales, where, whole, say, given)
-        inverse = np.linalg.inv(noisy(scales, where, say))
-        return u, Misses(scales, where, miss, slopes, inverse, deviation)
+        scales = learn(scales, where, whole, repeats, given)
+        deviation = left_out(scales, where, whole, repeats, given)
+        inverse = np.linalg.inv(noisy(scales, where, repeats))
+        found = Misses(scales, where, miss, slopes, inverse, deviation)
+        return u, found, habits(scales, where, whole, repeats, given)
 
-    say = repeats
-    u, misses = turn(prior, SCALES, say)
+    u, misses, size = turn(prior, SCALES, where)
     for _ in range(_TURNS - 1):
-        say = repeats * tukey_weight(misses.deviation)
-        u, misses = turn(u, misses.scales, say)
+        u, misses, size = turn(u, misses.scales, where._replace(size=size))
     told = misses.slope.T @ misses.inverse @ misses.slope + np.diag(precision**2)
-    return Solved(u, np.linalg.inv(told), misses, say)
+    return Solved(u, np.linalg.inv(told), misses)
 
 
 def log_time_of(
