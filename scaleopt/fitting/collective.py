@@ -20,7 +20,6 @@ from scaleopt.fitting.collective_result import (
     DEGREES,
     CollectiveFit,
     CollectiveGroup,
-    log_prediction,
     named,
 )
 from scaleopt.fitting.collective_rows import (
@@ -34,7 +33,7 @@ from scaleopt.fitting.collective_rows import (
     readied,
     thinned,
 )
-from scaleopt.fitting.collective_search import SHAPES, search
+from scaleopt.fitting.collective_search import SHAPES, missed_by_law, search
 from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.result import plain
 
@@ -142,7 +141,7 @@ def _fitted(
     best = _best(*whole)
     weight = ~np.tile(left_out, (PIECES, 1))
     u = search(cells, weight, lanes, np.repeat(best, len(left_out), axis=0))[0]
-    miss = cells.log_time - log_prediction(u, cells)
+    miss = missed_by_law(cells, u)
     u = u.reshape(PIECES, len(left_out), -1)
     miss = miss.reshape(PIECES, len(left_out), -1)
     places = places_in(cells)

@@ -4,7 +4,6 @@ import math
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -58,15 +57,10 @@ def link_of(values: Numbers, pieces: int = PIECES) -> LinkEnvelope:
     return LinkEnvelope(launch, **levels[0], **across, sharpness=sharpness, overlap=overlap)
 
 
-def log_time(u: Array, cells: Cells) -> Array:
-    """Log seconds of each cell by the law."""
-    return _log_time(numbers_of(u), cells)
-
-
 @eqx.filter_jit
-def log_times(u: Array | np.ndarray, cells: Cells) -> Array:
-    """(lanes, cells): log seconds by the law of each vector."""
-    return jax.vmap(log_time, in_axes=(0, None))(jnp.asarray(u), cells)
+def log_time(u: Array | np.ndarray, cells: Cells) -> Array:
+    """Log seconds of each cell by the law."""
+    return _log_time(numbers_of(jnp.asarray(u)), cells)
 
 
 def log_time_there(u: Array, cell: Cells) -> Array:

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import special
 
 from scaleopt.fitting.collective_habits import Habits, places_in, recalled
-from scaleopt.fitting.collective_link import log_times
+from scaleopt.fitting.collective_link import log_time
 from scaleopt.fitting.collective_rows import Cells, blocks_of, places_of, readied
 from scaleopt.fitting.collective_search import padded
 from scaleopt.fitting.provenance import Provenance
@@ -58,7 +58,7 @@ class CollectiveGroup:
     def log_prediction(self, rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Log seconds of readied rows, and the standard deviation of a measurement there."""
         cells = places_of(rows, self.op)
-        law = log_prediction(self.u[None], cells)[0]
+        law = _log_prediction(self.u, cells)
         habit, deviation = recalled(self.habits, places_in(cells))
         above, below = np.log2(cells.devices / self.most), np.log2(self.fewest / cells.devices)
         further = np.maximum(np.maximum(above, below), 0.0)
@@ -71,14 +71,13 @@ def named(op: str, dtypes: tuple[str, ...]) -> str:
     return f"{op} {', '.join(dtypes)}".strip()
 
 
-def log_prediction(u: np.ndarray, cells: Cells) -> np.ndarray:
-    """(lanes, cells): log seconds by the law of each vector alone."""
+def _log_prediction(u: np.ndarray, cells: Cells) -> np.ndarray:
+    """(cells,): log seconds by the law alone."""
     with jax.enable_x64(True):
         found = [
-            np.asarray(log_times(u, padded(block)))[:, : len(block.size)]
-            for block in blocks_of(cells)
+            np.asarray(log_time(u, padded(block)))[: len(block.size)] for block in blocks_of(cells)
         ]
-    return np.concatenate(found, axis=1)
+    return np.concatenate(found)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,10 +1,10 @@
 """Many fits of a link's envelope at once: every number of protocols, fold of cells and start.
 
-Each lane of one compiled `vmap` is a fit of its own: cells that a lane leaves out weigh 0,
-and protocols that it does without never win. Cells are padded to one of few
-shapes, so that a table of many collectives compiles once. What the cells do not tell stays at its
-prior; both are under Huber's loss, so that neither a wild cell nor a link unlike all others is
-held at any price.
+Each lane is a fit of its own, and all take their damped Gauss–Newton steps together: cells that a
+lane leaves out weigh 0, and protocols that it does without never win. Only the time of a cell and
+its slopes are compiled, for cells that are padded to one of few shapes, so that a table of many
+collectives compiles once. What the cells do not tell stays at its prior; both are under Huber's
+loss, so that neither a wild cell nor a link unlike all others is held at any price.
 
 Source: A. Gelman et al., "Bayesian Data Analysis", 3rd ed., 2013, section 14.8, for a normal prior
 as additional rows of least squares; the loss is that of `scaleopt.fitting.solve`.
@@ -13,11 +13,10 @@ as additional rows of least squares; the loss is that of `scaleopt.fitting.solve
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scaleopt.fitting.collective_link import log_time_there
+from scaleopt.fitting.collective_link import log_time_there, numbers_of
 from scaleopt.fitting.collective_prior import Prior
 from scaleopt.fitting.collective_rows import Cells
 from scaleopt.fitting.loss import HUBER
@@ -34,17 +33,6 @@ def padded(cells: Cells) -> Cells:
     count = len(cells.size)
     shape = next(each for each in SHAPES if each >= count)
     return Cells(*(np.pad(each, (0, shape - count), mode="edge") for each in cells))
-
-
-class Found(NamedTuple):
-    """Where each lane ended."""
-
-    u: Array
-    """(lanes, parameters)."""
-    loss: Array
-    """(lanes,)."""
-    typical: Array
-    """(lanes,): the median |log| miss."""
 
 
 def search(
@@ -64,63 +52,86 @@ def search(
         (lanes, parameters), where each ended, and (lanes,) its loss.
     """
     prior = Prior(*map(np.array, zip(*priors, strict=True)))
-    cells, count = padded(cells), weight.shape[1]
-    weight = np.pad(weight.astype(float), ((0, 0), (0, len(cells.size) - count)))
+    lanes = _Lanes(cells, weight.astype(float), prior)
+    first = lanes.descended(begun, np.full(len(begun), 2 * _NOISE))
+    with np.errstate(invalid="ignore"):
+        missed = np.where(weight > 0, np.abs(lanes.missed(first)[0]), np.nan)
+    noise = np.maximum(1.5 * np.nanmedian(missed, axis=1), _NOISE)
+    found = lanes.descended(first, noise)
+    return found, lanes.loss(found, lanes.missed(found)[0] / _NOISE)
+
+
+def missed_by_law(cells: Cells, u: np.ndarray) -> np.ndarray:
+    """(lanes, cells): what the law alone misses, without the factors of single counts."""
+    bare = u.copy()
+    for each in bare:
+        numbers_of(each).counts[:] = 0.0
+    return cells.log_time - _asked(bare, cells)[0]
+
+
+class _Lanes(NamedTuple):
+    """Fits that differ in the cells they see and in their priors."""
+
+    cells: Cells
+    weight: np.ndarray
+    prior: Prior
+
+    def missed(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(lanes, cells) what the law misses, and (lanes, cells, parameters) its own slope."""
+        time, slope = _asked(u, self.cells)
+        return self.cells.log_time - time, slope
+
+    def loss(self, u: np.ndarray, miss: np.ndarray) -> np.ndarray:
+        """(lanes,): that of misses in units of their noise, and of being away from the prior."""
+        away = _huber_loss((u - self.prior.centre) / self.prior.width)
+        return np.sum(self.weight * _huber_loss(miss), axis=1) + np.sum(away, axis=1)
+
+    def descended(self, u: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Where damped Gauss–Newton steps lead every lane."""
+        centre, width = self.prior
+        noise, damping = noise[:, None], np.full((len(u), 1), 1e-2)
+        miss, slope = self.missed(u)
+        for _ in range(_STEPS):
+            here, pull = miss / noise, (centre - u) / width
+            heavy, held = self.weight * _huber_weight(here), _huber_weight(pull)
+            gradient = (slope.mT @ (heavy * here / noise)[..., None])[..., 0] + held * pull / width
+            curvature = slope.mT @ (slope * (heavy / noise**2)[..., None])
+            own = np.einsum("lii->li", curvature)  # a view: what is added to it is added there
+            own += held / width**2
+            own *= 1 + damping
+            tried = u + np.linalg.solve(curvature, gradient[..., None])[..., 0]
+            there, slope_there = self.missed(tried)
+            better = (self.loss(tried, there / noise) < self.loss(u, here))[:, None]
+            damping = np.clip(np.where(better, damping / 3, damping * 4), 1e-9, 1e8)
+            u, miss = np.where(better, tried, u), np.where(better, there, miss)
+            slope = np.where(better[..., None], slope_there, slope)
+        return u
+
+
+def _asked(u: np.ndarray, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+    """(lanes, cells) log seconds of each cell, and their slopes."""
     with jax.enable_x64(True):
-        guess = np.full(len(begun), 2 * _NOISE)
-        first = _descended(cells, weight, prior, guess, begun)
-        noise = np.maximum(1.5 * np.asarray(first.typical), _NOISE)
-        found = _descended(cells, weight, prior, noise, np.asarray(first.u))
-    return np.asarray(found.u), np.asarray(found.loss)
+        time, slope = (np.asarray(each)[:, : len(cells.size)] for each in _slopes(u, padded(cells)))
+    return time, slope
 
 
 @jax.jit
-def _descended(cells: Cells, weight: Array, priors: Prior, noise: Array, begun: Array) -> Found:
-    """Damped Gauss–Newton steps of every lane."""
+def _slopes(u: Array, cells: Cells) -> tuple[Array, Array]:
+    """The same of padded cells.
 
-    def one(weight: Array, prior: Prior, noise: Array, begun: Array) -> Found:
-        centre, width = prior
-
-        def predicted(u: Array) -> Array:
-            return jax.vmap(log_time_there, in_axes=(None, 0))(u, cells)
-
-        def loss_of(u: Array, miss: Array) -> Array:
-            return weight @ _huber_loss(miss) + jnp.sum(_huber_loss((u - centre) / width))
-
-        def step(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], Array]:
-            u, damping = carry
-            # One cell's time backwards, for all cells at once: far cheaper than each parameter
-            # forwards, and a matrix so small that its squares are cheap.
-            slopes = jax.vmap(jax.value_and_grad(log_time_there), in_axes=(None, 0))
-            time, slope = slopes(u, cells)
-            miss = jnp.asarray(cells.log_time - time) / noise
-            pull = jnp.asarray((centre - u) / width)
-            heavy, held = weight * _huber_weight(miss), _huber_weight(pull)
-            gradient = slope.T @ (heavy * miss) / noise + held * pull / width
-            curvature = (slope.T * heavy) @ slope / noise**2 + jnp.diag(held / width**2)
-            damped = curvature + damping * jnp.diag(jnp.diag(curvature))
-            tried = u + jnp.linalg.solve(damped, gradient)
-            here = loss_of(u, miss)
-            there = loss_of(tried, jnp.asarray(cells.log_time - predicted(tried)) / noise)
-            better = there < here
-            damping = jnp.clip(jnp.where(better, damping / 3, damping * 4), 1e-9, 1e8)
-            return (jnp.where(better, tried, u), damping), here
-
-        (u, _), _ = jax.lax.scan(step, (begun, jnp.asarray(1e-2)), None, length=_STEPS)
-        miss = jnp.asarray(cells.log_time - predicted(u))
-        typical = jnp.nanmedian(jnp.where(weight > 0, jnp.abs(miss), jnp.nan))
-        return Found(u, loss_of(u, miss / _NOISE), typical)
-
-    return jax.vmap(one)(weight, priors, noise, begun)
+    One cell's time backwards, for all cells at once: far cheaper than each parameter forwards.
+    """
+    one = jax.vmap(jax.value_and_grad(log_time_there), in_axes=(None, 0))
+    return jax.vmap(one, in_axes=(0, None))(u, cells)
 
 
-def _huber_loss(residual: Array) -> Array:
+def _huber_loss(residual: np.ndarray) -> np.ndarray:
     """ρ(e): e²/2, and beyond HUBER its tangent."""
-    size = jnp.abs(residual)
-    inside = jnp.minimum(size, HUBER)
+    size = np.abs(residual)
+    inside = np.minimum(size, HUBER)
     return inside * (size - 0.5 * inside)
 
 
-def _huber_weight(residual: Array) -> Array:
+def _huber_weight(residual: np.ndarray) -> np.ndarray:
     """ρ'(e) / e: 1, and beyond HUBER as little as keeps the pull the same."""
-    return HUBER / jnp.maximum(jnp.abs(residual), HUBER)
+    return HUBER / np.maximum(np.abs(residual), HUBER)
