@@ -135,6 +135,15 @@ def test_decimals_that_the_benchmark_does_not_print(tmp_path):
         so.read_log(path)
 
 
+def test_a_quotation_that_does_not_end_is_reported(tmp_path):
+    text, more, rows = SAMPLES["oneCCL, CSV"]
+    path = tmp_path / "x.csv"
+    path.write_text(text.replace("30,36", '30,"36'))
+    table, context = so.read_log(path, **more)
+    assert len(table) == len(rows) - 1
+    assert context["imported"]["skipped_lines"][0]["why"] == "a quotation that does not end"
+
+
 def test_a_row_that_ran_into_the_units_is_reported(tmp_path):
     text, more, rows = SAMPLES["nccl-tests, old"]
     units, first = text.splitlines()[2:4]

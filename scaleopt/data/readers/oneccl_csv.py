@@ -42,9 +42,11 @@ def read_oneccl_csv(log: Log, records: Iterable[tuple[Line, list[str]]]) -> None
             names = cells if {*cells} == _NAMES and len(cells) == len(_NAMES) else []
             if not names:
                 log.skip(line, "a header of other columns than the benchmark's")
-        elif cells and len(cells) != len(names):
+        elif not cells:
+            log.skip(line, "a quotation that does not end")
+        elif len(cells) != len(names):
             log.skip(line, f"{len(cells)} cells where {len(names)} columns are")
-        elif cells:
+        else:
             found = dict(zip(names, cells, strict=True))
             row = _row(log, line, found)
             if row is not None:
