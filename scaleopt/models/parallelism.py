@@ -12,12 +12,19 @@ sequences split along an axis of their own; D. Lepikhin et al., "GShard", ICLR 2
 P. Qi et al., "Zero bubble pipeline parallelism", ICLR 2024, for its schedule.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import Mesh
 
+from scaleopt.models.mesh import Specs, mesh_of, specs_of
+from scaleopt.models.messages import step_messages
 from scaleopt.models.products import LayerProducts, layer_products
 from scaleopt.models.transformer import Transformer, recompute_code
+from scaleopt.models.workload import Message
 from scaleopt.units import Bytes, Count, CountedFlops, Scalar, real
 
 _AXES = ("data", "tensor", "pipeline", "micro_batch", "accumulation", "interleave")
@@ -179,6 +186,71 @@ class Parallelism(eqx.Module):
             stage_layers=layers / pipeline,
             rounds=accumulation + (pipeline - 1) / chunks,
         )
+
+    def messages(
+        self,
+        model: Transformer,
+        *,
+        zero: Scalar = 0,
+        precision: Bytes = 2.0,
+        gradient: Bytes = 4.0,
+    ) -> dict[str, tuple[Message, ...]]:
+        """What one device sends in a step, on the stage that does most, by axis.
+
+        Args:
+            model: the transformer.
+            zero: ZeRO stage, 0 to 3.
+            precision: bytes of one activation.
+            gradient: bytes of a gradient, or weight, as it is sent.
+
+        Returns:
+            The messages of each axis; those that a split has no use for are sent 0 times.
+
+        >>> gpt = Transformer(hidden=2048, layers=24, heads=16, seq_len=1024, vocab=51200)
+        >>> split = Parallelism(data=4, tensor=2, micro_batch=4, sequence_parallel=True)
+        >>> for sent in split.messages(gpt)["tensor"][1:]:
+        ...     print(f"{sent.times:.0f} × {sent.operation} of {sent.size / 1e6:.1f} MB")
+        96 × all_gather of 16.8 MB
+        96 × reduce_scatter of 16.8 MB
+
+        Source: `scaleopt.models.messages`.
+        """
+        return step_messages(self, self.counts(model, precision), zero, gradient)
+
+    def mesh(self, devices: Sequence[Any] | None = None) -> Mesh:
+        """The devices as JAX's mesh, with axes pipeline, data, context and tensor.
+
+        The tensor axis is innermost: its devices follow one another, and so lie in one node where
+        they fit there. An axis that is not used has one device.
+
+        Args:
+            devices: in the order of their nodes; all of JAX's unless given, which starts them.
+
+        Returns:
+            The mesh, of the first N of them; its axes are automatic: XLA's partitioner follows the
+            specs of weights and the constraints in the program.
+
+        Raises:
+            ValueError: fewer devices than the split has.
+
+        Source: `scaleopt.models.mesh`.
+        """
+        sizes = self.pipeline, self.data, self.context, self.tensor
+        return mesh_of([int(size) for size in sizes], devices)
+
+    def specs(self, *, zero: int = 0) -> Specs:
+        """How weights and activations of a dense decoder lie on the mesh.
+
+        Args:
+            zero: ZeRO stage; at 3 the replicas share the weights.
+
+        >>> split = Parallelism(data=4, tensor=2, sequence_parallel=True)
+        >>> split.specs(zero=3).outward
+        P(('data', 'context'), 'tensor')
+
+        Source: `scaleopt.models.mesh`.
+        """
+        return specs_of(sequence_parallel=bool(self.sequence_parallel), zero=zero)
 
     def local(self, group: Count, stride: Count, node_size: Count) -> Array:
         """How many members of a group that are `stride` ranks apart share a node."""

@@ -89,11 +89,10 @@ def _seconds(machine: Machine, message: Message) -> Array:
         return ring
     if message.operation in ("all_gather", "reduce_scatter"):
         return ring / 2
+    if message.operation == "all_to_all":
+        return machine.exchange(Parallelism(), group, message.stride, size / group)
     local = Parallelism().local(group, message.stride, machine.node_size)
     thin = jnp.maximum(beta, thin)
-    if message.operation == "all_to_all":
-        near = (local - 1) * (alpha + beta * size / group**2)
-        return near + (group - local) * (far + thin * size / group**2)
     crossing = group > local
     one = jnp.where(crossing, far, alpha) + jnp.where(crossing, thin, beta) * size
     return jnp.where(group > 1, one, 0.0)
