@@ -37,7 +37,6 @@ def check_model(model: Any, *, examples: int = _EXAMPLES) -> None:
 def check_transformations(of: Subject, examples: int = _EXAMPLES) -> None:
     """Eager, jitted and vmapped results are the same."""
     with jax.enable_x64(True):
-        jitted = jax.jit(of.function)
         mapped = jax.jit(jax.vmap(lambda numbers: of(numbers)))
 
         def check(drawn: dict[str, float]) -> None:
@@ -48,7 +47,7 @@ def check_transformations(of: Subject, examples: int = _EXAMPLES) -> None:
                 f"{of.name}: the time is not a number, for {drawn}"
             )
             stacked = {name: jnp.stack([number, number]) for name, number in numbers.items()}
-            for how, result in (("jit", jitted(**numbers)), ("vmap", mapped(stacked)[0])):
+            for how, result in (("jit", of.jitted(drawn)), ("vmap", mapped(stacked)[0])):
                 assert np.allclose(eager, np.asarray(result), rtol=1e-9, equal_nan=True), (
                     f"{of.name} under {how} gives {result}, eager {eager}, for {drawn}"
                 )
@@ -60,7 +59,6 @@ def check_gradients(of: Subject, examples: int = _EXAMPLES) -> None:
     """Gradients are finite wherever the result is, and lie between one-sided differences."""
     with jax.enable_x64(True):
         derive = jax.jit(jax.value_and_grad(lambda numbers: jnp.sum(of(numbers))))
-        value = jax.jit(lambda numbers: of(numbers))
 
         def finite(numbers: dict[str, float]) -> None:
             result, gradient = derive(numbers)
@@ -75,8 +73,8 @@ def check_gradients(of: Subject, examples: int = _EXAMPLES) -> None:
                 step = 1e-6 * number
                 if of.units[name][1] == "count" and number - step < 1:
                     continue  # below one device no law says anything
-                above = (float(value(numbers | {name: number + step})) - float(result)) / step
-                below = (float(result) - float(value(numbers | {name: number - step}))) / step
+                above = (float(of.jitted(numbers | {name: number + step})) - float(result)) / step
+                below = (float(result) - float(of.jitted(numbers | {name: number - step}))) / step
                 # A difference of 1e-6 keeps nine digits of the value and bends by as much again.
                 room = 1e-5 * max(abs(above), abs(below)) + 1e-8 * abs(float(result) / number)
                 slope = float(gradient[name])
@@ -94,7 +92,6 @@ def check_gradients(of: Subject, examples: int = _EXAMPLES) -> None:
 def check_dimensions(of: Subject, examples: int = _EXAMPLES) -> None:
     """In other units of time, bytes and work the same formula gives the same quantity."""
     with jax.enable_x64(True):
-        value = jax.jit(lambda numbers: of(numbers))
         scales = st.tuples(*[st.floats(0.1, 10.0)] * 3)
 
         def check(drawn: tuple[dict[str, float], tuple[float, ...]]) -> None:
@@ -102,8 +99,8 @@ def check_dimensions(of: Subject, examples: int = _EXAMPLES) -> None:
             flop = 1.0 if of.counted else flop
             size = {"s": second, "B": byte, "FLOP": flop, "1": 1.0, "USD": 1.0}
             other = {name: x * _factor(of.units[name][0], size) for name, x in numbers.items()}
-            expected = float(value(numbers)) * _factor(of.result_unit, size)
-            found = float(value(other))
+            expected = float(of.jitted(numbers)) * _factor(of.result_unit, size)
+            found = float(of.jitted(other))
             assert np.isclose(found, expected, rtol=1e-9, equal_nan=True), (
                 f"{of.name} is not in {of.result_unit}: with seconds x {second:.3g}, bytes x "
                 f"{byte:.3g}, FLOP x {flop:.3g} it gives {found}, not {expected}, at {numbers}"
@@ -117,14 +114,13 @@ def check_directions(of: Subject, examples: int = _EXAMPLES) -> None:
     if of.result_unit != "s":
         return
     with jax.enable_x64(True):
-        value = jax.jit(lambda numbers: of(numbers))
 
         def check(numbers: dict[str, float]) -> None:
-            before = float(value(numbers))
+            before = float(of.jitted(numbers))
             for name, (unit, tag) in of.units.items():
                 if unit == "1" and tag != "excess":
                     continue
-                after = float(value(numbers | {name: 1.5 * numbers[name]}))
+                after = float(of.jitted(numbers | {name: 1.5 * numbers[name]}))
                 rising = unit not in ("FLOP/s", "B/s")
                 change = (after - before) * (1 if rising else -1)
                 assert change >= -1e-12 * abs(before), (
@@ -142,10 +138,9 @@ def check_limits(of: Subject, examples: int = _EXAMPLES) -> None:
     device does not exist, and a tree's levels are a staircase.
     """
     with jax.enable_x64(True):
-        value = jax.jit(lambda numbers: of(numbers))
 
         def check(numbers: dict[str, float]) -> None:
-            usual = float(value(numbers))
+            usual = float(of.jitted(numbers))
             assert of.result_unit != "s" or not usual < 0, (
                 f"{of.name}: the time is {usual} s, below 0, at {numbers}"
             )
@@ -154,7 +149,7 @@ def check_limits(of: Subject, examples: int = _EXAMPLES) -> None:
                     # Near 1 only so far as digits go; near 0 beyond what any other term could be.
                     shares = (1e-6, 1e-9, 0.0) if end else (1e-12, 1e-24, 0.0)
                     near, nearer, there = (
-                        float(value(numbers | {name: end + share * (numbers[name] - end)}))
+                        float(of.jitted(numbers | {name: end + share * (numbers[name] - end)}))
                         for share in shares
                     )
                     if np.isinf(there):

@@ -1,12 +1,14 @@
 """A formula or a model seen as a function of named numbers, each with a unit."""
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import equinox as eqx
+import jax
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +26,11 @@ class Subject:
     def __call__(self, numbers: Mapping[str, Any]) -> Any:
         """The result for these numbers."""
         return self.function(**numbers)
+
+    @functools.cached_property
+    def jitted(self) -> Callable[[Mapping[str, Any]], Any]:
+        """The same, compiled once for all checks."""
+        return jax.jit(lambda numbers: self(numbers))
 
 
 class OutsideDomainError(ValueError):
