@@ -95,7 +95,7 @@ def predicted(case):
     messages = split.messages(MODEL, zero=case["zero"], precision=ITEM, gradient=ITEM)
     # Without embedding and head, nor norms' scales, which the step has not.
     weights = float(MODEL.weights().layers) - 2 * MODEL.hidden
-    share = weights / float(split.tensor) / float(split.counts(MODEL).parameters)
+    share = float(weights / split.tensor / split.counts(MODEL).parameters)
     for axis, sent in messages.items():
         for message in sent:
             stride = int(float(message.stride))
@@ -103,7 +103,7 @@ def predicted(case):
             if len(group) > 1 and message.times > 0:
                 size = float(message.times) * float(message.size)
                 times[message.operation, group] = int(float(message.times))
-                sizes[message.operation, group] = size * (share if axis == "data" else 1)
+                sizes[message.operation, group] = size * (share if axis == "data" else 1.0)
     return times, sizes
 
 
