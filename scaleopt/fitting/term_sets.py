@@ -34,6 +34,7 @@ NOISE, NOISE_ROWS = 0.05, 4.0
 
 DRAWS, SEED = 4000, 0
 _CONTENTION_ODDS = 1 / 20
+_FEWEST = 64
 
 
 class TermSet(NamedTuple):
@@ -49,8 +50,10 @@ class TermSet(NamedTuple):
 
 def effects(count: np.ndarray) -> np.ndarray:
     """(rows, terms): seconds at each N for one second of each term, from the model itself."""
+    # A program is compiled for each length: powers of two keep those few.
+    padded = np.resize(count, max(_FEWEST, 1 << (len(count) - 1).bit_length()))
     with jax.enable_x64(True):
-        return np.asarray(_unit_curves(jnp.asarray(count)))
+        return np.asarray(_unit_curves(jnp.asarray(padded)))[: len(count)]
 
 
 @eqx.filter_jit
