@@ -61,19 +61,32 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def programs():
-    """What eight CPU devices run, by case."""
-    script = Path(__file__).parent / "oracles" / "sharded.py"
+def on_eight_devices(command, given):
+    """What a program prints."""
     done = subprocess.run(
-        [sys.executable, script],
-        input=json.dumps(list(CASES.values())),
-        env=os.environ | {"XLA_FLAGS": FLAGS},
+        [sys.executable, *command],
+        input=given,
+        env=os.environ | {"XLA_FLAGS": FLAGS, "JAX_NUM_CPU_DEVICES": "8"},
         capture_output=True,
         text=True,
         check=True,
     )
-    return dict(zip(CASES, json.loads(done.stdout), strict=True))
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def programs():
+    """What eight CPU devices run, by case."""
+    script = Path(__file__).parent / "oracles" / "sharded.py"
+    printed = on_eight_devices([script], json.dumps(list(CASES.values())))
+    return dict(zip(CASES, json.loads(printed), strict=True))
+
+
+def test_the_example_of_the_readme_runs():
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    example = text.split("```python\n")[1].split("```")[0]
+    assert "split.mesh()" in example
+    assert on_eight_devices(["-"], example) == "(16, 128) True\n"
 
 
 def of_layer(program):

@@ -1,7 +1,7 @@
 """A decoder's training step over real devices, and the collectives of its compiled program.
 
-Run as a program it compiles the step for each split that it is given on standard input, on eight
-CPU devices, and prints what XLA made of it as JSON. Two ways to write the step:
+Run as a program it compiles the step for each split that it is given on standard input, and prints
+what XLA made of it as JSON. Two ways to write the step:
 
 * "explicit": each device's own program under `shard_map`, with Megatron's collectives where the
   specs of the split say they are needed; the backward pass is JAX's transpose of the forward one.
@@ -224,7 +224,6 @@ def worst_difference(split, step):
 
 
 def main():
-    jax.config.update("jax_num_cpu_devices", 8)
     found = []
     for case in json.load(sys.stdin):
         split = Parallelism(**case["split"])
