@@ -144,6 +144,14 @@ def test_a_quotation_that_does_not_end_is_reported(tmp_path):
     assert context["imported"]["skipped_lines"][0]["why"] == "a quotation that does not end"
 
 
+def test_a_row_out_of_line_with_its_header_is_reported(tmp_path):
+    text, more, _ = SAMPLES["DeepSpeed"]
+    path = tmp_path / "x.log"
+    path.write_text(text.replace("524288x2                  100", "524285x2         100"))
+    with pytest.raises(MeasurementError, match="begin where the header's do"):
+        so.read_log(path, **more)
+
+
 def test_a_row_that_ran_into_the_units_is_reported(tmp_path):
     text, more, rows = SAMPLES["nccl-tests, old"]
     units, first = text.splitlines()[2:4]

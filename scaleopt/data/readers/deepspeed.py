@@ -20,6 +20,9 @@ _ROW = re.compile(
     r"\s*([\d.]+(?: ?[KMGT]?B)?)\s+(\d{1,18})x(\d{1,2})\s+(\d+\.\d{3})(?: (us|ms|s))?"
     r"\s+(\d+\.\d{3})\s+(\d+\.\d{3})\s*$"
 )
+_CELLS = (2, 4, 6, 7)
+"""Groups of a row that begin a column, after the first."""
+_WORDS = re.compile(r"(?<=\s)(?:Description|Duration|Throughput|BusBW)\b")
 POWERS = {"all_gather": 1, "all_to_all": 1}
 
 
@@ -33,6 +36,8 @@ class Reader:
         self.log = log
         self.block: Block | None = None
         self.raw_unit: str | None = None
+        self.starts_at: list[int] | None = None
+        """Where the header's columns begin, with which the rows' are in line."""
         self.rate = GB / 8
 
     @staticmethod
@@ -49,6 +54,7 @@ class Reader:
             self.block = Block(POWERS, op=op, unknown_op=unknown, devices=int(title[2]))
             self.log.blocks.append(self.block)
         elif header := _HEADER.match(text):
+            self.starts_at = _starts(text)
             self.raw_unit = header[1]
             self.rate = GB if header[2] == "GBps" else GB / 8
         elif self.block is None:
@@ -62,6 +68,10 @@ class Reader:
         """Nothing is left over at the end."""
 
     def _row(self, line: Line, block: Block, match: re.Match[str]) -> None:
+        begins = [match.start(place) for place in _CELLS]
+        if self.starts_at is not None and begins != self.starts_at:
+            self.log.skip(line, "its cells do not begin where the header's do")
+            return
         size = int(match[2]) * int(match[3])
         shown = byte_count(match[1])
         unit = match[5] or self.raw_unit
@@ -82,3 +92,9 @@ class Reader:
             return
         timing = Timing("average", seconds, None, bus.times(self.rate))
         block.rows.append(Row(line, float(size), (timing,)))
+
+
+def _starts(header: str) -> list[int] | None:
+    """Where the columns after the first begin; None where the header was not padded to them."""
+    found = [match.start() for match in _WORDS.finditer(header)]
+    return found if len(found) == len(_CELLS) and header.count("   ") > 1 else None
