@@ -44,7 +44,18 @@ _RUN = {
     "min_efficiency": "",
 }
 """What `[run]` may say, with the unit of a quantity."""
-_SEARCH = ("recompute", "sequence_parallel", "zero", "max_micro_batch", "reserve", "draws", "level")
+_SEARCH = (
+    "recompute",
+    "sequence_parallel",
+    "zero",
+    "schedule",
+    "max_micro_batch",
+    "max_context",
+    "max_expert",
+    "reserve",
+    "draws",
+    "level",
+)
 _OFFER = {
     "name": "",
     "device": "",
