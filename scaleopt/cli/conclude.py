@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -25,7 +25,8 @@ def conclude(
     as_json: bool,
 ) -> None:
     """Fit, decide, print, and write what was concluded."""
-    from scaleopt.fitting.calibrate import calibrate
+    from scaleopt.fitting.calibrate import KINDS, calibrate
+    from scaleopt.fitting.collective_rows import PASSES
     from scaleopt.planning.choice import choose_devices, measured_workload
     from scaleopt.show.plots import save_step_time
     from scaleopt.show.record import record
@@ -33,6 +34,9 @@ def conclude(
 
     table, context = measured
     typer.echo("fitting …", err=True)
+    if not set(table["op"]) & {*KINDS, "train_step"} and set(table["op"]) & {*PASSES}:
+        _conclude_collectives(path, measured, folder, level, as_json)
+        return
     try:
         fitted = calibrate(table)
     except ValueError as error:
@@ -45,10 +49,9 @@ def conclude(
         most = max_devices or int(real["devices"].max())
         choice = choose_devices(fitted, *workload, max_devices=most, level=level)
     text = report(fitted, choice, context, level)
-    result = json.dumps(record(fitted, choice, context, level), indent=2, ensure_ascii=False)
+    result = _json(record(fitted, choice, context, level))
     if folder is not None:
-        (folder / "report.txt").write_text(text + "\n", encoding="utf-8")
-        (folder / "result.json").write_text(result + "\n", encoding="utf-8")
+        _write(folder, text, result)
         if choice is not None and not choice.open:
             save_step_time(fitted, choice, folder / "step_time.png", level)
         if not fitted.failure:
@@ -56,9 +59,48 @@ def conclude(
             from scaleopt.show.diagnostics import save_diagnostics
 
             save_diagnostics(fitted, folder / "diagnostics.png", level)
+    _say(text, result, folder, as_json)
+    if fitted.failure:
+        raise typer.Exit(FIT_FAILED)
+
+
+def _conclude_collectives(
+    path: Path, measured: "Measurements", folder: Path | None, level: float, as_json: bool
+) -> None:
+    """The same of collectives alone, which no step's model explains."""
+    from scaleopt.fitting.collective import fit_collective
+    from scaleopt.show.collectives import record_collectives, report_collectives
+
+    table, context = measured
+    try:
+        fitted = fit_collective(table)
+    except ValueError as error:
+        refuse(f"{path}: {error}")
+    text = report_collectives(fitted, table, context, level)
+    result = _json(record_collectives(fitted, table, context, level))
+    if folder is not None:
+        _write(folder, text, result)
+        if not fitted.failure:
+            from scaleopt.show.diagnostics import draw_residuals
+
+            draw_residuals(fitted, table, level=level).savefig(folder / "diagnostics.png")
+    _say(text, result, folder, as_json)
+    if fitted.failure:
+        raise typer.Exit(FIT_FAILED)
+
+
+def _json(result: dict[str, Any]) -> str:
+    return json.dumps(result, indent=2, ensure_ascii=False)
+
+
+def _write(folder: Path, text: str, result: str) -> None:
+    (folder / "report.txt").write_text(text + "\n", encoding="utf-8")
+    (folder / "result.json").write_text(result + "\n", encoding="utf-8")
+
+
+def _say(text: str, result: str, folder: Path | None, as_json: bool) -> None:
+    """Print the one or the other, and what was written."""
     typer.echo(result if as_json else text)
     if folder is not None and not as_json:
         written = ", ".join(sorted(file.name for file in folder.iterdir()))
         typer.echo(f"\nWritten to {folder}: {written}")
-    if fitted.failure:
-        raise typer.Exit(FIT_FAILED)

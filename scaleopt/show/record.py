@@ -5,7 +5,6 @@ from typing import Any
 
 from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
-from scaleopt.models.step import StepTime
 from scaleopt.planning.choice import DeviceChoice
 from scaleopt.show.origin import origin
 from scaleopt.show.remarks import remarks
@@ -14,7 +13,7 @@ RECORD_VERSION = 2
 
 
 def record(
-    fit: Fit[StepTime],
+    fit: Fit[Any],
     choice: DeviceChoice | None,
     context: dict[str, Any],
     level: float = 0.95,

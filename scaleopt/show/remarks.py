@@ -6,7 +6,6 @@ import pandas as pd
 
 from scaleopt.data.steadiness import unsteady
 from scaleopt.fitting.result import Fit
-from scaleopt.models.step import StepTime
 from scaleopt.planning.choice import DeviceChoice
 
 _BUSY_CORES, _BUSY_SHARE = 0.2, 0.1
@@ -16,7 +15,7 @@ _CREDIBLE_EFFICIENCY = (0.3, 1.5)
 
 
 def remarks(
-    fit: Fit[StepTime], choice: DeviceChoice | None, context: dict[str, Any]
+    fit: Fit[Any], choice: DeviceChoice | None, context: dict[str, Any]
 ) -> dict[str, list[str]]:
     """Sentences under three titles: what could not be told, what to mind, what was assumed.
 
@@ -56,7 +55,7 @@ def _about_choice(choice: DeviceChoice) -> list[str]:
     return said
 
 
-def _about_rows(fit: Fit[StepTime], context: dict[str, Any]) -> list[str]:
+def _about_rows(fit: Fit[Any], context: dict[str, Any]) -> list[str]:
     said = []
     if any_row(fit.rows, "oversubscribed"):
         cores = context.get("physical_cores", "fewer")
@@ -79,16 +78,17 @@ def _about_rows(fit: Fit[StepTime], context: dict[str, Any]) -> list[str]:
         )
     said += unsteady(fit.rows)
     low, high = _CREDIBLE_EFFICIENCY
-    efficiency = float(fit.model.compute_efficiency)
-    if "compute_efficiency" in fit.names and not low < efficiency < high:
-        said.append(
-            f"steps reach {efficiency:.2g} of the matmul rate: if that is not so, the flops of one "
-            "kind of row are in another unit than FLOP"
-        )
+    if "compute_efficiency" in fit.names:
+        efficiency = float(fit.model.compute_efficiency)
+        if not low < efficiency < high:
+            said.append(
+                f"steps reach {efficiency:.2g} of the matmul rate: if that is not so, the flops of "
+                "one kind of row are in another unit than FLOP"
+            )
     return said
 
 
-def _about_noise(fit: Fit[StepTime]) -> list[str]:
+def _about_noise(fit: Fit[Any]) -> list[str]:
     said = []
     for kind in fit.noise:
         if kind.misfit > _GROSS:

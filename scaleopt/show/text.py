@@ -10,8 +10,10 @@ from rich.table import Table
 
 from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
+from scaleopt.models.machine import Machine
 from scaleopt.models.step import StepTime
 from scaleopt.planning.choice import DeviceChoice
+from scaleopt.show.diagnostics_rows import rows_against
 from scaleopt.show.origin import origin
 from scaleopt.show.remarks import any_row, remarks
 from scaleopt.units import format_si
@@ -21,7 +23,7 @@ _SYMBOLS = {"rate": "r", "alpha": "α", "beta": "β"}
 
 
 def report(
-    fit: Fit[StepTime],
+    fit: Fit[StepTime] | Fit[Machine],
     choice: DeviceChoice | None,
     context: dict[str, Any],
     level: float = 0.95,
@@ -40,15 +42,21 @@ def report(
     parts = [heading(context)]
     if fit.failure:
         return "\n\n".join([*parts, f"The fit failed: {fit.failure}."])
-    parts += [decision(choice)] if choice else [_NO_WORKLOAD]
-    parts += [parameters(fit, level), measured_against_predicted(fit, level)]
+    unasked = _TRAINING if isinstance(fit.model, Machine) else _NO_WORKLOAD
+    parts += [decision(choice)] if choice else [unasked]
+    rows = rows_against(fit, None, level)
+    parts += [parameters(fit, level), measured_against_predicted(rows, level)]
     said = remarks(fit, choice, context)
-    parts += [_listing(title, lines) for title, lines in said.items() if lines]
+    parts += [listing(title, lines) for title, lines in said.items() if lines]
     parts.append(origins(fit, choice, context))
     return "\n\n".join(parts)
 
 
 _NO_WORKLOAD = "No step was measured: give --flops and --size to be told how many devices to use."
+_TRAINING = (
+    "Training runs: 'scaleopt plan RUN.TOML' with table = this one chooses devices, batch and "
+    "sharding."
+)
 
 
 def heading(context: dict[str, Any]) -> str:
@@ -89,7 +97,7 @@ def decision(choice: DeviceChoice) -> str:
     return "\n".join(lines)
 
 
-def parameters(fit: Fit[StepTime], level: float) -> str:
+def parameters(fit: Fit[Any], level: float) -> str:
     """Each parameter with value and interval."""
     table = _table("parameter", "", "value", f"{100 * level:g} % interval", "from")
     where = fit.provenance
@@ -98,9 +106,13 @@ def parameters(fit: Fit[StepTime], level: float) -> str:
     return _render(table)
 
 
-def measured_against_predicted(fit: Fit[StepTime], level: float) -> str:
-    """Median ratio of measured to predicted time, the range of a measurement, and who is in it."""
-    rows = inside(fit, level)
+def measured_against_predicted(rows: pd.DataFrame, level: float) -> str:
+    """Median ratio of measured to predicted time, the range of a measurement, and who is in it.
+
+    Args:
+        rows: as `rows_against` gives them.
+        level: of their ranges.
+    """
     table = _table("rows", "devices", "count", "measured", "measured / predicted", "range", "in it")
     for (op, devices), group in rows.groupby(["op", "devices"]):
         ratio = group["time_s"] / group["predicted_s"]
@@ -118,19 +130,11 @@ def measured_against_predicted(fit: Fit[StepTime], level: float) -> str:
     return f"{_render(table)}\n{total}"
 
 
-def origins(fit: Fit[StepTime], choice: DeviceChoice | None, context: dict[str, Any]) -> str:
+def origins(fit: Fit[Any], choice: DeviceChoice | None, context: dict[str, Any]) -> str:
     """Which numbers were measured, which fitted, which assumed, a line each."""
     found = origin(fit, choice, context).items()
     lines = [f"{where}: {'; '.join(words)}" for where, words in found if words]
-    return _listing("Where the numbers are from:", lines)
-
-
-def inside(fit: Fit[StepTime], level: float) -> pd.DataFrame:
-    """The fitted rows with `high_s`, and `inside`: whether the time lies in its predicted range."""
-    predicted = fit.predict(level=level, **fit.columns)
-    time = fit.rows["time_s"]
-    within = (time >= predicted.low) & (time <= predicted.high)
-    return fit.rows.assign(inside=within, high_s=predicted.high)
+    return listing("Where the numbers are from:", lines)
 
 
 def _count(value: float) -> str:
@@ -153,7 +157,8 @@ def _double(choice: DeviceChoice) -> str:
     return f"; 2N* is {100 * choice.slowdown_at_double:.2g} % slower"
 
 
-def _listing(title: str, lines: list[str]) -> str:
+def listing(title: str, lines: list[str]) -> str:
+    """A title with a line for each of what it is about."""
     return "\n".join([title, *(f"  - {line}" for line in lines)])
 
 
