@@ -152,6 +152,14 @@ def test_a_row_out_of_line_with_its_header_is_reported(tmp_path):
         so.read_log(path, **more)
 
 
+def test_ranks_that_say_different_sizes_are_reported(tmp_path):
+    text, more, _ = SAMPLES["torch"]
+    path = tmp_path / "x.log"
+    path.write_text(text.replace("1 data size: 4.0", "1 data size: 8.0"))
+    with pytest.raises(MeasurementError, match="that another rank does not say"):
+        so.read_log(path, **more)
+
+
 def test_a_row_that_ran_into_the_units_is_reported(tmp_path):
     text, more, rows = SAMPLES["nccl-tests, old"]
     units, first = text.splitlines()[2:4]

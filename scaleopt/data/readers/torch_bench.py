@@ -36,6 +36,8 @@ class Reader:
     def __init__(self, log: Log) -> None:
         self.log = log
         self.size: float | None = None
+        self.told: float | None = None
+        """What a rank said of the size since the last result."""
         self.block = Block({}, op="all_reduce")
         self.durations: list[tuple[Line, Printed]] = []
         self.throughputs: list[Printed] = []
@@ -51,11 +53,7 @@ class Reader:
         """Take one line."""
         text = line.text
         if size := _SIZE.match(text):
-            number = printed(size[1])
-            if number is None:
-                self.log.skip(line, "a data size that is no number")
-            else:
-                self.size = number.value * {"K": kB, "M": MB, "G": GB}[size[2]]
+            self._sized(line, printed(size[1]), {"K": kB, "M": MB, "G": GB}[size[2]])
         elif ranks := _RANKS.search(text):
             self.log.launched = self.log.launched or int(ranks[1])
         elif duration := _DURATION.match(text):
@@ -80,10 +78,23 @@ class Reader:
         if self.disagreeing > self.agreeing:
             self.log.launched = None  # the number of ranks is not the one that ran
 
+    def _sized(self, line: Line, number: Printed | None, unit: float) -> None:
+        """The size of what follows, which every rank says."""
+        if number is None:
+            self.log.skip(line, "a data size that is no number")
+            return
+        size = number.value * unit
+        if self.told not in (None, size):
+            self.log.skip(line, "a data size that another rank does not say")
+            self.size = None
+        else:
+            self.size = self.told = size
+
     def _throughput(self, line: Line, bits: Printed | None, giga: Printed | None) -> None:
         if bits is None or giga is None or not overlap(giga.times(GB), bits.low, bits.high):
             self.log.skip(line, "the two throughputs do not agree")
             return
+        self.told = None
         if self.size is None:
             self.log.skip(line, "a throughput without a data size above it")
             return
