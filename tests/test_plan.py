@@ -149,8 +149,10 @@ def test_the_order_in_which_choices_are_given_changes_nothing():
         "recompute": ("full", "none", "selective"),
         "zero": (3, 1, 0, 2),
         "sequence_parallel": (True, False),
+        "schedule": ("zero_bubble", "interleaved", "1f1b"),
     }
     ordered: dict[str, Any] = {"devices": [4, 8, 16], "global_batch": [8, 32]}
+    ordered["schedule"] = SCHEDULES
     common: dict[str, Any] = {"memory": 4 * GB, "tokens": 1e8}
     one, other = (plan(model, machine, **common, **choices) for choices in (ordered, shuffled))
     assert one.best is not None
@@ -364,7 +366,7 @@ def test_devices_over_which_nothing_splits_are_named():
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"devices": 0}, "devices is 0; give 1 or more"),
+    ({"devices": 0}, "devices is 0; give a whole number above 0"),
     ({"devices": []}, "devices is empty"),
     ({"devices": [8, -8]}, "devices holds -8; every one must be a whole number above 0"),
     ({"devices": [1.5]}, "devices holds 1.5"),
@@ -375,7 +377,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"price": math.nan}, "price is nan USD/s"),
     ({"power": 0.0}, "power is 0.0 W"),
     ({"peak_rate": 0.0}, "peak_rate is 0.0 FLOP/s"),
-    ({"global_batch": 0}, "global_batch is 0; it counts sequences"),
+    ({"global_batch": 0}, "global_batch is 0; give a whole number above 0"),
     ({"global_batch": 2.5}, "global_batch is 2.5"),
     ({"global_batch": []}, "global_batch is empty"),
     ({"global_batch": [8, 16], "tokens": None}, "2 global batches can be compared by the run"),
@@ -394,15 +396,34 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"critical_batch": 0.0}, "critical_batch is 0.0; it must be above 0"),
     ({"critical_batch": 9.0, "tokens": None}, "critical_batch tells how many tokens"),
     ({"reserve": 1.0}, "reserve is 1.0; it is a share of the memory"),
-    ({"max_context": 0}, "max_context is 0; give 1 or more"),
-    ({"max_expert": -2}, "max_expert is -2; give 1 or more"),
-    ({"max_micro_batch": 0}, "max_micro_batch is 0; give 1 or more"),
+    ({"max_context": 0}, "max_context is 0; give a whole number above 0"),
+    ({"max_expert": -2}, "max_expert is -2; give a whole number"),
+    ({"max_micro_batch": 0.5}, "max_micro_batch is 0.5; give a whole number"),
     ({"schedule": "1f1b"}, "schedule='1f1b': give those to try"),
     ({"schedule": ("gpipe",)}, "schedule holds 'gpipe'; known are"),
     ({"recompute": ("half",)}, "recompute holds 'half'; known are"),
     ({"recompute": "full"}, "recompute='full': give those to try"),
     ({"zero": ()}, "zero=\\(\\): give those to try"),
     ({"zero": (4,)}, "zero holds 4"),
+    ({"devices": 2**21}, "2,097,152 are more than the 1,048,576 a plan is made for"),
+    ({"devices": ["8"]}, "devices holds '8'; every one must be a whole number"),
+    ({"memory": 80}, "memory is 80 B; it is in bytes, so that 80 GB are 80 [*] GB"),
+    ({"power": math.inf, "objective": "energy"}, "power is inf W"),
+    ({"draws": 0}, "draws is 0; give a whole number above 0"),
+    ({"level": 90}, "level is 90; it is a share between 0 and 1"),
+    ({"precision": Precision(weight=-2.0)}, "precision: weight is -2.0 B"),
+]
+NO_NUMBERS: list[tuple[dict[str, Any], str]] = [
+    ({"devices": "8"}, "devices is '8'; give a whole number above 0, or several in a list"),
+    ({"devices": True}, "devices is True; give a whole number"),
+    ({"global_batch": "16"}, "global_batch is '16'; give a whole number"),
+    ({"memory": "80 GB"}, "memory is '80 GB'; give a number, in B"),
+    ({"price": "2 USD/h"}, "price is '2 USD/h'; give a number, in USD/s"),
+    ({"deadline": "2 h"}, "deadline is '2 h'; give a number, in s"),
+    ({"min_mfu": "50 %"}, "min_mfu is '50 %'; give a number"),
+    ({"tokens": "1e9"}, "tokens is '1e9'; give a number"),
+    ({"max_context": "4"}, "max_context is '4'; give a number"),
+    ({"precision": 2}, "precision is 2; give so.Precision"),
 ]
 
 
@@ -412,6 +433,26 @@ def test_a_wrong_wish_is_refused_with_a_sentence(wrong, says):
         plan(gpt(), MACHINE, **(COMMON | wrong))
 
 
+@pytest.mark.parametrize(("wrong", "says"), NO_NUMBERS, ids=[says for _, says in NO_NUMBERS])
+def test_what_is_no_number_is_refused_with_a_sentence(wrong, says):
+    with pytest.raises(TypeError, match=says):
+        plan(gpt(), MACHINE, **(COMMON | wrong))
+
+
+@pytest.mark.parametrize(
+    ("constants", "says"),
+    [
+        ({"rate": 0.0}, "Machine: rate is 0.0; a plan needs a finite number, above 0"),
+        ({"bandwidth": math.inf}, "Machine: bandwidth is inf"),
+        ({"alpha": math.inf}, "Machine: alpha is inf; a plan needs a finite number, 0 or more"),
+        ({"node_size": 2.5}, "node_size is 2.5; give a whole number above 0"),
+    ],
+)
+def test_a_machine_that_cannot_be_is_refused_with_a_sentence(constants, says):
+    with pytest.raises(ValueError, match=says):
+        plan(gpt(), replace(MACHINE, **constants), **COMMON)
+
+
 def test_a_wrong_subject_is_refused_with_a_sentence():
     with pytest.raises(TypeError, match="a plan is made for a Transformer, not for a str"):
         plan("gpt", MACHINE, **COMMON)  # pyright: ignore[reportArgumentType]
@@ -419,9 +460,58 @@ def test_a_wrong_subject_is_refused_with_a_sentence():
         plan(gpt(), 3.0, **COMMON)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="heads has 2 values; a plan is made for one model"):
         plan(gpt(heads=np.array([8, 16])), MACHINE, **COMMON)
-    with pytest.raises(ValueError, match=r"layers is 2\.5; it must be a whole number"):
+    with pytest.raises(ValueError, match=r"layers is 2\.5; give a whole number above 0"):
         plan(gpt(layers=2.5), MACHINE, **COMMON)
     with pytest.raises(ValueError, match="devices, memory, price: each offer has its own"):
         plan(gpt(), [Offer(MACHINE, 8, 40 * GB)], **COMMON)
+    with pytest.raises(TypeError, match="seq_len is '1024'; give a number"):
+        plan(gpt(seq_len="1024"), MACHINE, **COMMON)
     with pytest.raises(ValueError, match="the list of offers is empty"):
         plan(gpt(), [], global_batch=8)
+
+
+LONG: dict[str, Any] = {"seq_len": 32768, "fused_attention": True}
+
+
+def test_axes_that_are_of_no_use_cost_nothing():
+    layouts = Layouts(gpt(), np.arange(1, 65), np.array([256]), 8)
+    assert {share[1:3] for share in layouts.shares} == {(1, 1)}
+    table = tables(Problem.of(gpt(), MACHINE, Precision()), layouts, Options()).stages
+    assert table.shape[1] == 6  # nothing is kept for a schedule that is not tried
+
+
+def test_a_long_sequence_is_shared_where_that_helps():
+    run: dict[str, Any] = COMMON | {"global_batch": 16}
+    alone = plan(gpt(**LONG), MACHINE, max_context=1, **run)
+    shared = plan(gpt(**LONG), MACHINE, **run)
+    assert alone.best is not None
+    assert shared.best is not None
+    assert shared.best.split.context > 1
+    assert shared.best.time < alone.best.time
+    assert "context" in str(shared.best)
+    assert shared.configurations > alone.configurations
+
+
+def test_experts_are_shared_where_memory_is_short():
+    mixture = gpt(experts=16, active_experts=2)
+    run: dict[str, Any] = COMMON | {"memory": 24 * GB, "zero": (0,)}
+    alone, shared = (plan(mixture, MACHINE, max_expert=most, **run) for most in (1, None))
+    assert shared.best is not None
+    assert shared.best.split.expert > 1
+    assert alone.best is None or alone.best.time > shared.best.time
+    assert f"expert {shared.best.split.expert}" in str(shared.best)
+
+
+def test_a_zero_bubble_schedule_is_tried_where_it_is_asked_for():
+    few: dict[str, Any] = COMMON | {"global_batch": 16, "memory": 6 * GB, "zero": (0,)}
+    usual, asked = (
+        plan(gpt(), MACHINE, schedule=s, **few) for s in (SCHEDULES[:1], SCHEDULES[::2])
+    )
+    assert usual.best is not None
+    assert asked.best is not None
+    assert asked.best.split.zero_bubble
+    assert asked.best.time < usual.best.time
+    assert "zero bubble" in str(asked.best)
+    alone = plan(gpt(), MACHINE, schedule=SCHEDULES[2:], **few)
+    assert alone.best is not None
+    assert alone.best.row() == asked.best.row()

@@ -6,7 +6,6 @@ nothing on one device and the whole of the slowest one's excess on several.
 
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import ndtri
 
 from scaleopt.units import Count, Excess, Seconds, real
 
@@ -67,6 +66,8 @@ def slowest_time(mean_time: Seconds, spread: Excess, devices: Count) -> Seconds:
 
 def largest_of(devices: Array) -> Array:
     """m(N), the expected largest of N standard normal numbers."""
+    from jax.scipy.special import ndtri  # long to import, and few who use the models need it
+
     log = jnp.log(devices)
     bend = _BEND[0] + log * (_BEND[1] + log * _BEND[2])
     exceeding = 0.5 + (1 - 1 / devices) * (_TAIL + 1 / bend)

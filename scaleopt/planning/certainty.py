@@ -200,7 +200,10 @@ def _range(
         "zero": float(best.zero),
     }
     predicted = fit.predict(pd.DataFrame([columns]), level=level)
-    low, high = float(predicted.low[0]), float(predicted.high[0])
+    time, low, high = (float(part[0]) for part in predicted)
+    if np.asarray(model.experts) > 1:
+        # Rows know of no experts: their model's range, about this one's time.
+        low, high = (best.step_time * end / time for end in (low, high))
     return low, high, not np.isfinite(high)
 
 

@@ -47,6 +47,11 @@ class Limits:
     min_efficiency: float = 0.0
     """Least share of the samples per device and second of the most efficient configuration."""
 
+    @classmethod
+    def of(cls, **limits: float | None) -> "Limits":
+        """Those that are given; None where there is no limit."""
+        return cls(**{name: limit for name, limit in limits.items() if limit is not None})
+
 
 @dataclass(frozen=True)
 class Goal:

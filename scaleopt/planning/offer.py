@@ -12,12 +12,14 @@ from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.machine import Machine
 from scaleopt.models.step import StepTime
 from scaleopt.models.workload_time import AnyMachine
+from scaleopt.planning.given import is_number, number, whole_number, whole_numbers
 from scaleopt.planning.on_host import at_each
 from scaleopt.units import PerSecond, Scalar, Seconds
 
 if TYPE_CHECKING:
     from scaleopt.fitting.result import Fit
 
+_MOST = 2**20
 _PRINTED = {"memory": "memory", "price": "price", "peak_rate": "bf16"}
 """What the catalogue gives of an offer, and what it calls that."""
 
@@ -87,18 +89,22 @@ class Offer:
             if figure is not None:
                 given[name] = figure.value
                 sources[name] = f"{figure.provenance}: {figure.source}; {figure.date}"
-        return cls(machine, sources=sources, **({"name": entry.name} | given))
+        described: dict[str, Any] = {"name": entry.name, "sources": sources}
+        return cls(machine, **(described | given))
 
     def __post_init__(self) -> None:
         """Refuse impossible numbers."""
+        number("memory", self.memory, "B")
         for name, unit in {"memory": "B", "power": "W", "peak_rate": "FLOP/s"}.items():
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not number(name, value, unit) > 0:
                 raise ValueError(f"{name} is {value} {unit}; it must be above 0")
+            if value == np.inf and name != "memory":
+                raise ValueError(f"{name} is {value} {unit}; it must be finite")
         rest = {"price": "USD/s", "interruptions": "1/s", "checkpoint": "s", "restart": "s"}
         for name, unit in rest.items():
             value = getattr(self, name)
-            if value is not None and not 0 <= value < np.inf:
+            if value is not None and not 0 <= number(name, value, unit) < np.inf:
                 raise ValueError(f"{name} is {value} {unit}; it must be 0 or more")
         if self.interruptions > 0 and self.checkpoint == 0:
             raise ValueError(
@@ -112,6 +118,7 @@ class Offer:
             )
         if self.fit is not None and self.fit.failure:
             raise ValueError(f"the fit failed, so nothing is planned on it: {self.fit.failure}")
+        whole_number("node_size", getattr(self.model, "node_size", 1))
         self.counts()
 
     @property
@@ -142,19 +149,14 @@ class Offer:
         Raises:
             ValueError: none, or a number that is not a whole one above 0.
         """
-        node = self.node_size
-        if isinstance(self.devices, (int, np.integer)):
-            if self.devices < 1:
-                raise ValueError(f"devices is {self.devices}; give 1 or more")
-            parts = [n for n in range(1, node) if node % n == 0 and n <= self.devices]
-            return np.array(parts + list(range(node, int(self.devices) + 1, node)))
-        counts = np.asarray(list(self.devices))
-        if not len(counts):
-            raise ValueError("devices is empty; give the most there are, or every number of them")
-        if np.any(counts < 1) or np.any(counts % 1 != 0):
-            wrong = counts[(counts < 1) | (counts % 1 != 0)][0]
-            raise ValueError(f"devices holds {wrong}; every one must be a whole number above 0")
-        return np.unique(counts.astype(np.int64))
+        given, node = whole_numbers("devices", self.devices), self.node_size
+        most = int(given[-1])
+        if most > _MOST:
+            raise ValueError(f"devices: {most:,} are more than the {_MOST:,} a plan is made for")
+        if not is_number(self.devices):
+            return given
+        parts = [n for n in range(1, node) if node % n == 0 and n <= most]
+        return np.array(parts + list(range(node, most + 1, node)))
 
     def stretch(self) -> np.ndarray | None:
         """By number of devices how many times longer a run takes with its interruptions."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -14,10 +15,12 @@ from scaleopt.models.workload import Workload
 from scaleopt.models.workload_time import AnyMachine
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.explain import explain
+from scaleopt.planning.given import number
 from scaleopt.planning.goal import Goal, Limits, Run
 from scaleopt.planning.layouts import Bounds, Layouts
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.on_host import at_each
+from scaleopt.planning.options import Options
 from scaleopt.planning.origin import provenance
 from scaleopt.planning.pareto import pareto_front
 from scaleopt.planning.search import Tiles
@@ -27,9 +30,11 @@ from scaleopt.planning.tables import Problem, tables
 from scaleopt.planning.wishes import (
     batches_of,
     bounds_of,
+    check_draws,
     check_goal,
     check_machines,
     check_model,
+    check_precision,
     check_workload,
     options_of,
 )
@@ -102,7 +107,7 @@ class Plan:
 
 def plan(
     workload: Transformer | Workload,
-    machine: "AnyMachine | Fit[Any] | Sequence[Offer]",
+    machine: "AnyMachine | Fit[Any] | Offer | Sequence[Offer]",
     *,
     global_batch: int | Iterable[int] | None = None,
     devices: int | Iterable[int] | None = None,
@@ -137,7 +142,7 @@ def plan(
     Args:
         workload: the transformer to train; or a `DataParallel`, `Halo`, `ShardedMatmul`, or other
             work that says how it can be split.
-        machine: a `Machine`, a fit of one, or several `Offer`s to choose from; for what is no
+        machine: a `Machine`, a fit of one, or an `Offer` or several to choose from; for what is no
             transformer a `StepTime` or a fit of one does too.
         global_batch: sequences, or other samples, of a step; several to choose from. None where
             the workload has its own.
@@ -196,62 +201,82 @@ def plan(
     offers = _offers(machine, devices, memory, price, power, peak_rate)
     own = not training and global_batch is None
     batches = np.ones(1, np.int64) if own else batches_of(global_batch)
-    limits = Limits(
-        **{
-            name: value
-            for name, value in {
-                "budget": budget,
-                "deadline": deadline,
-                "min_mfu": min_mfu,
-                "min_efficiency": min_efficiency,
-            }.items()
-            if value is not None
-        }
+    limits = Limits.of(
+        budget=budget, deadline=deadline, min_mfu=min_mfu, min_efficiency=min_efficiency
     )
     if tokens is not None and samples is not None:
         raise ValueError("tokens and samples both say how long the run is; give one of them")
     if training and tokens is not None:
-        samples = tokens / float(workload.seq_len)
+        samples = number("tokens", tokens) / float(workload.seq_len)
     run = Run(samples, steps, np.inf if critical_batch is None else critical_batch)
     check_goal(objective, run, limits, offers, batches, reserve)
+    check_draws(draws, level)
     if training:
         check_machines(offers)
-    flops = model_flops(workload) if training else float(workload.sample_flops)
-    options = options_of(recompute, sequence_parallel, zero)
-    bounds = bounds_of(max_micro_batch, max_context, max_expert, schedule)
-    done: list[Searched] = []
-    for offer in offers:
-        goal = Goal(
-            objective=objective,
-            run=run,
-            limits=limits,
-            price=offer.price or 0.0,
-            power=offer.power or 0.0,
-            peak_rate=offer.peak,
-            flops=flops,
-            stretch=offer.stretch(),
-        )
-        room = (1 - reserve) * offer.memory
-        if not training:
-            sizes = None if own else batches.tolist()
-            done.append(SearchedWorkload.of(offer, goal, room, workload, sizes))
-            continue
-        layouts = Layouts(workload, offer.counts(), batches, offer.node_size, bounds)
-        problem = Problem.of(workload, offer.model, precision or Precision())
-        known = tables(problem, layouts, options)
-        place = problem, known, layouts, options, watch
-        done.append(SearchedLayouts.of(offer, goal, room, *place))
+        options = options_of(recompute, sequence_parallel, zero)
+        bounds = bounds_of(max_micro_batch, max_context, max_expert, schedule)
+        precision = Precision() if precision is None else precision
+        check_precision(precision)
+        wishes = batches, bounds, options, precision, watch
+        flops, search = model_flops(workload), partial(_trained, workload, *wishes)
+    else:
+        sizes = None if own else batches.tolist()
+        flops = float(workload.sample_flops)
+        search = partial(SearchedWorkload.of, workload=workload, batches=sizes)
+    goals = [_goal(offer, objective, run, limits, flops) for offer in offers]
+    done: list[Searched] = [
+        search(offer, goal, (1 - reserve) * offer.memory)
+        for offer, goal in zip(offers, goals, strict=True)
+    ]
     if limits.min_efficiency > 0:
         # What is most efficient is known only now, and the floor is a share of it.
         fewest, _, _ = least([side.values(_device_seconds(side), side.found.fits) for side in done])
         done = [side.again(replace(side.goal, device_seconds=fewest)) for side in done]
-    best = _best(done)
-    if best is None:
+    return _decided(done, draws, level)
+
+
+def _trained(
+    model: Transformer,
+    batches: np.ndarray,
+    bounds: Bounds,
+    options: Options,
+    precision: Precision,
+    watch: Callable[[Tiles], Tiles],
+    offer: Offer,
+    goal: Goal,
+    memory: float,
+) -> SearchedLayouts:
+    """Every layout of a transformer on one offer."""
+    layouts = Layouts(model, offer.counts(), batches, offer.node_size, bounds)
+    problem = Problem.of(model, offer.model, precision)
+    known = tables(problem, layouts, options)
+    return SearchedLayouts.of(offer, goal, memory, problem, known, layouts, options, watch)
+
+
+def _goal(offer: Offer, objective: str, run: Run, limits: Limits, flops: float) -> Goal:
+    """What is to be achieved on one offer."""
+    return Goal(
+        objective=objective,
+        run=run,
+        limits=limits,
+        price=offer.price or 0.0,
+        power=offer.power or 0.0,
+        peak_rate=offer.peak,
+        flops=flops,
+        stretch=offer.stretch(),
+    )
+
+
+def _decided(done: Sequence[Searched], draws: int, level: float) -> Plan:
+    """The best of all offers, and how sure that is where its machine was fitted."""
+    values = [side.values(side.goal.within, side.found.fits) for side in done]
+    value, which, cell = least(values)
+    if value == np.inf:
         return Plan(None, tuple(done))
-    side = next(side for side in done if side.offer is best.offer)
-    if side.offer.fit is None:
-        return Plan(best, tuple(done))
-    return Plan(best, tuple(done), side.certainty(best, draws, level))
+    side = done[which]
+    best = side.fastest_fit(cell)
+    sure = None if side.offer.fit is None else side.certainty(best, draws, level)
+    return Plan(best, tuple(done), sure)
 
 
 def _rows(found: Sequence[Configuration]) -> "pd.DataFrame":
@@ -270,18 +295,12 @@ def _training_flops(model: Transformer) -> Scalar:
     return 3 * model.forward().total
 
 
-def _best(sides: Sequence[Searched]) -> Configuration | None:
-    values = [side.values(side.goal.within, side.found.fits) for side in sides]
-    value, which, cell = least(values)
-    return sides[which].fastest_fit(cell) if value < np.inf else None
-
-
 def _device_seconds(side: Searched) -> Any:
     return lambda seconds, devices, batch: devices * side.goal.time(seconds, devices, batch)
 
 
 def _offers(
-    machine: "AnyMachine | Fit[Any] | Sequence[Offer]",
+    machine: "AnyMachine | Fit[Any] | Offer | Sequence[Offer]",
     devices: int | Iterable[int] | None,
     memory: float | None,
     price: float | None,
@@ -296,6 +315,8 @@ def _offers(
         "power": power,
         "peak_rate": peak_rate,
     }
+    if isinstance(machine, Offer):
+        machine = [machine]
     if isinstance(machine, Sequence):
         twice = [name for name, value in given.items() if value is not None]
         if twice:

@@ -7,16 +7,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from scaleopt.models.machine import Machine
-from scaleopt.models.memory import ZERO_STAGES
+from scaleopt.models.memory import ZERO_STAGES, Precision
 from scaleopt.models.transformer import RECOMPUTE, Transformer
+from scaleopt.planning.given import check_constants, number, whole_number, whole_numbers
 from scaleopt.planning.goal import OBJECTIVES, Limits, Run
 from scaleopt.planning.layouts import SCHEDULES, Bounds
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.options import Options
+from scaleopt.units import MB
 
 T = TypeVar("T")
 
-_WHOLE = ("hidden", "layers", "heads", "kv_heads", "seq_len", "vocab")
+_WHOLE = ("hidden", "layers", "heads", "kv_heads", "seq_len", "vocab", "experts", "active_experts")
 
 
 _MEMBERS = ("splits", "samples", "work", "memory", "sample_flops")
@@ -55,7 +57,7 @@ def check_workload(workload: Any, asked: Sequence[Any]) -> None:
 
 
 def check_machines(offers: Sequence[Offer]) -> None:
-    """Refuse what tells nothing of a transformer's layers."""
+    """Refuse what tells nothing of a transformer's layers, or cannot hold one."""
     for offer in offers:
         if not isinstance(offer.model, Machine):
             raise TypeError(
@@ -63,16 +65,38 @@ def check_machines(offers: Sequence[Offer]) -> None:
                 f"{type(offer.model).__name__}; calibrate on rows of kind train_step, or write "
                 "so.Machine(rate=…, …)"
             )
+        if offer.fit is None:
+            check_constants(offer.model)
+        if offer.memory < MB:
+            raise ValueError(
+                f"memory is {offer.memory:g} B; it is in bytes, so that 80 GB are 80 * GB of "
+                "scaleopt.units"
+            )
 
 
 def check_model(model: Transformer) -> None:
     """Refuse what is no transformer of plain whole numbers."""
     for name in _WHOLE:
-        value = np.asarray(getattr(model, name))
-        if value.ndim:
-            raise ValueError(f"{name} has {value.size} values; a plan is made for one model")
-        if value % 1 != 0:
-            raise ValueError(f"{name} is {value}; it must be a whole number")
+        value = getattr(model, name)
+        if np.ndim(value):
+            raise ValueError(f"{name} has {np.size(value)} values; a plan is made for one model")
+        whole_number(name, value)
+
+
+def check_precision(precision: Any) -> None:
+    """Refuse bytes that cannot be."""
+    if not isinstance(precision, Precision):
+        raise TypeError(f"precision is {precision!r}; give so.Precision(weight=…, …), in bytes")
+    for name, value in vars(precision).items():
+        if not number(f"precision: {name}", value, "B") >= 0:
+            raise ValueError(f"precision: {name} is {value} B; it must be 0 or more")
+
+
+def check_draws(draws: int, level: float) -> None:
+    """Refuse a number of machines or a level that cannot be."""
+    whole_number("draws", draws)
+    if not 0 < number("level", level) < 1:
+        raise ValueError(f"level is {level}; it is a share between 0 and 1, such as 0.9")
 
 
 def batches_of(global_batch: int | Iterable[int] | None) -> np.ndarray:
@@ -83,17 +107,7 @@ def batches_of(global_batch: int | Iterable[int] | None) -> np.ndarray:
     """
     if global_batch is None:
         raise ValueError("global_batch is needed: the sequences of a step, or several of them")
-    single = isinstance(global_batch, (int, float, np.number))
-    batches = np.asarray([global_batch] if single else list(global_batch))
-    if not len(batches):
-        raise ValueError("global_batch is empty; give the sequences of a step, or several of them")
-    wrong = (batches < 1) | (batches % 1 != 0)
-    if wrong.any():
-        raise ValueError(
-            f"global_batch is {batches[wrong][0]}; it counts sequences, so it must be a whole "
-            "number above 0"
-        )
-    return np.unique(batches.astype(np.int64))
+    return whole_numbers("global_batch", global_batch)
 
 
 def options_of(
@@ -128,16 +142,18 @@ def bounds_of(
         "max_expert": max_expert,
     }
     for name, most in bounds.items():
-        if most is not None and not most >= 1:
-            raise ValueError(f"{name} is {most}; give 1 or more, or leave it out for no bound")
+        if most is not None:
+            whole_number(name, most)
     known = _known("schedule", schedule, SCHEDULES)
     return Bounds(max_micro_batch, max_context, max_expert, known)
 
 
-def _known(name: str, choices: Sequence[T], known: tuple[T, ...]) -> tuple[T, ...]:
+def _known(name: str, given: Iterable[T], known: tuple[T, ...]) -> tuple[T, ...]:
     """The choices in the order of those that are known."""
-    if not isinstance(choices, (Sequence, np.ndarray)) or isinstance(choices, str) or not choices:
-        raise ValueError(f"{name}={choices!r}: give those to try, such as {known}")
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    choices = list(given) if several else []
+    if not choices:
+        raise ValueError(f"{name}={given!r}: give those to try, such as {known}")
     wrong = [choice for choice in choices if choice not in known]
     if wrong:
         raise ValueError(f"{name} holds {wrong[0]!r}; known are {known}")
@@ -159,12 +175,12 @@ def check_goal(
         )
     units = {"budget": "USD", "deadline": "s"}
     for name, unit in units.items():
-        if not getattr(limits, name) > 0:
+        if not number(name, getattr(limits, name), unit) > 0:
             raise ValueError(f"{name} is {getattr(limits, name)} {unit}; it must be above 0")
     for name in ("min_mfu", "min_efficiency"):
-        if not 0 <= getattr(limits, name) <= 1:
+        if not 0 <= number(name, getattr(limits, name)) <= 1:
             raise ValueError(f"{name} is {getattr(limits, name)}; it is a share between 0 and 1")
-    if not 0 <= reserve < 1:
+    if not 0 <= number("reserve", reserve) < 1:
         raise ValueError(f"reserve is {reserve}; it is a share of the memory, from 0 to below 1")
     for offer in offers:
         which = f" of {offer.name}" if offer.name else ""
@@ -178,13 +194,13 @@ def check_goal(
             )
     for name in ("samples", "steps"):
         value = getattr(run, name)
-        if value is not None and not 0 < value < math.inf:
+        if value is not None and not 0 < number(name, value) < math.inf:
             raise ValueError(
                 f"{name.replace('samples', 'tokens')} of the run: {value}; give above 0"
             )
     if run.samples is not None and run.steps is not None:
         raise ValueError("tokens and steps both say how long the run is; give one of them")
-    if not run.critical_batch > 0:
+    if not number("critical_batch", run.critical_batch) > 0:
         raise ValueError(f"critical_batch is {run.critical_batch}; it must be above 0")
     if run.critical_batch < math.inf and run.samples is None:
         raise ValueError("critical_batch tells how many tokens a run takes; give tokens=… too")
