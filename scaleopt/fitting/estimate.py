@@ -113,7 +113,7 @@ def problem_of(
         prior=prior_of(parameters.names, priors),
     )
     tables = Tables((np.log(time) if loss.relative else time)[None], np.ones((1, len(table))))
-    nests = _nests(table, columns, loss)
+    nests = _nests(table, codes, columns, loss)
     seconds = RowSeconds(observe, parameters, prepare_columns(columns))
     return Problem(seconds, loss, rows, tables, kinds, nests, cluster)
 
@@ -132,14 +132,14 @@ def failure_of(found: Found, names: tuple[str, ...]) -> list[str | None]:
     ]
 
 
-def _nests(table: pd.DataFrame, columns: dict[str, Any], loss: Loss) -> Nests:
+def _nests(table: pd.DataFrame, kind: np.ndarray, columns: dict[str, Any], loss: Loss) -> Nests:
     """Which rows are repeats of one another; plain squares take every row as independent."""
     alone = np.zeros(len(table), int)
     if not loss.robust:
         return Nests(np.arange(len(table)), alone, alone)
-    cell = pd.factorize(table["op"])[0]
-    for values in columns.values():
-        code = pd.factorize(np.asarray(values))[0]
+    cell = kind
+    for name, values in columns.items():
+        code = kind if name == "op" else pd.factorize(np.asarray(values))[0]
         cell = pd.factorize(cell * (code.max() + 2) + code)[0]
     rounds, runs = (
         np.asarray(table[name].fillna(-1)) if name in table else alone for name in ("round", "run")

@@ -176,7 +176,10 @@ def check_rows(table: pd.DataFrame, names: list[str], above_zero: str = "time_s"
         row = table.index[table["op"].isna()][0]
         raise ValueError(f"row {row}: op is empty; it names the kind of row, such as 'step'")
     for name in names:
-        values = pd.to_numeric(table[name], errors="coerce").to_numpy(float)
+        values = table[name]
+        if values.dtype.kind not in "fiu":
+            values = pd.to_numeric(values, errors="coerce")
+        values = values.to_numpy(float)
         if name == above_zero:
             within, rule = values > 0, "above 0"
         elif name == "devices":

@@ -166,12 +166,12 @@ def medians(values: np.ndarray, count: np.ndarray) -> np.ndarray:
     Returns:
         (tables, groups); with an even number of rows the two in the middle are averaged.
     """
-    order = np.argsort(values, axis=-1)
-    reached = np.cumsum(np.take_along_axis(count, order[:, None], axis=-1), axis=-1)
+    order, table = np.argsort(values, axis=-1), np.arange(len(values))[:, None]
+    ordered = values[table, order]
+    group = np.arange(count.shape[1])[:, None]
+    reached = np.cumsum(count[table[..., None], group, order[:, None]], axis=-1)
     half = reached[..., -1:] / 2
-    ordered = np.take_along_axis(values, order, axis=-1)
     first, second = (
-        np.take_along_axis(ordered, np.argmax(enough, axis=-1), axis=-1)
-        for enough in (reached >= half, reached > half)
+        ordered[table, np.argmax(enough, axis=-1)] for enough in (reached >= half, reached > half)
     )
     return (first + second) / 2

@@ -60,6 +60,8 @@ class Point(NamedTuple):
     def slopes(self) -> np.ndarray:
         """dθ/du of each parameter; each θ depends on its own u alone."""
         u, scale = np.asarray(self.u), np.asarray(self.scale)
+        if not np.any(self.coordinate):
+            return np.exp(u)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             odds = 1 / (2 + np.exp(u) + np.exp(-u))
             branches = [np.exp(u), scale, -scale / u**2, odds]

@@ -53,9 +53,12 @@ class RowSeconds:
         padded = max(_FEWEST_ROWS, 1 << (self.rows - 1).bit_length())
         self._block = _BLOCK if _BLOCK * padded * self._free <= _MOST_NUMBERS else 1
         with jax.enable_x64(True):
-            self._known = (
-                [jnp.asarray(leaf) for it, leaf in zip(variable, leaves, strict=True) if it],
-                {name: jnp.asarray(np.resize(each, padded)) for name, each in self.columns.items()},
+            # Put there once, and not by `asarray`, which compiles a program of its own.
+            self._known = jax.device_put(
+                (
+                    [leaf for it, leaf in zip(variable, leaves, strict=True) if it],
+                    {name: np.resize(each, padded) for name, each in self.columns.items()},
+                )
             )
 
     def of(self, rows: np.ndarray) -> "RowSeconds":

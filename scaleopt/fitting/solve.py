@@ -183,6 +183,8 @@ class Descent:
     def _sharpness(self, scale: np.ndarray) -> np.ndarray:
         """The inverse noise of each row."""
         of_rows = np.sqrt(self.rows.weight) / (scale @ self.rows.kind)
+        if not len(self._known):
+            return of_rows
         of_priors = np.broadcast_to(self.rows.prior[1][self._known], (len(scale), len(self._known)))
         return np.concatenate([of_rows, of_priors], axis=-1)
 
@@ -191,8 +193,9 @@ class Descent:
         miss = (now.measured - now.best.predicted) * now.sharpness
         convex = _CONVEX[np.minimum(now.stage, _STAGES - 1), None]
         charged, rows = charge(self.loss, miss, convex), self.rows.weight.size
-        for each, square in zip(charged, charge(_SQUARES, miss[:, rows:]), strict=True):
-            each[:, rows:] = square
+        if len(self._known):
+            for each, square in zip(charged, charge(_SQUARES, miss[:, rows:]), strict=True):
+                each[:, rows:] = square
         return Charge(*(each * now.copies for each in charged))
 
     def _noise(self, now: Search) -> np.ndarray:

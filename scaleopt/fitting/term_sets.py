@@ -53,11 +53,11 @@ def effects(count: np.ndarray) -> np.ndarray:
     # A program is compiled for each length: powers of two keep those few.
     padded = np.resize(count, max(_FEWEST, 1 << (len(count) - 1).bit_length()))
     with jax.enable_x64(True):
-        return np.asarray(_unit_curves(jnp.asarray(padded)))[: len(count)]
+        return np.asarray(_unit_curves(padded))[: len(count)]
 
 
 @eqx.filter_jit
-def _unit_curves(count: jax.Array) -> jax.Array:
+def _unit_curves(count: jax.Array | np.ndarray) -> jax.Array:
     unit = jnp.eye(len(TERMS), dtype=count.dtype)
     return jax.vmap(lambda times: jnp.asarray(ScalingTime(*times)(count)), out_axes=1)(unit)
 
