@@ -44,6 +44,7 @@ PRIORS = {
     "grain": Prior(120.0, 2.7),
     "kernel": Prior(2.5e-5, 2.7),
     "host": Prior(2.5e-4, 2.7),
+    "jitter": Prior(5e-5, 2.7),
     "micro_batch_overhead": Prior(1e-3, 2.7),
     "step_overhead": Prior(2e-2, 2.7),
     "overlap": Prior(0.1, 4.0),

@@ -1,9 +1,10 @@
 """Counts in, seconds out: a chip, its links inside a node and across, and the host that feeds it.
 
 A layer takes what its device takes, or what its host takes to launch its kernels, whichever is
-longer: a smooth maximum of the two. The device computes, at a rate that falls on narrow products,
-moves what is element-wise through memory, and reduces along the tensor axis by a ring, whose
-latency grows with the group.
+longer: a smooth maximum of the two. Hosts are late by chance, and the latest of t hosts is later
+by the mean delay times about log t, where delays are exponential. The device computes, at a rate
+that falls on narrow products, moves what is element-wise through memory, and reduces along the
+tensor axis by a ring, whose latency grows with the group.
 
 T = R (L/p · layer + passing on) + m · head + data-parallel all-reduce + update + overhead
 
@@ -79,6 +80,8 @@ class Machine(eqx.Module):
         grain: g, lost at each edge of a product's weight: at this width it reaches half the rate.
         kernel: [s], fixed device time of a layer's forward pass.
         host: [s], to launch a layer's forward pass.
+        jitter: [s], by which a host is late with it on average; a tensor group waits for the latest
+            of its members, the later the more they are.
         micro_batch_overhead: [s], once for each micro-batch.
         step_overhead: [s], once a step.
         overlap: share of the gradients' all-reduce that hides behind the backward pass.
@@ -107,6 +110,7 @@ class Machine(eqx.Module):
     grain: Ratio = 0.0
     kernel: Seconds = 0.0
     host: Seconds = 0.0
+    jitter: Seconds = 0.0
     micro_batch_overhead: Seconds = 0.0
     step_overhead: Seconds = 0.0
     overlap: Fraction = 0.0
@@ -192,7 +196,8 @@ class Machine(eqx.Module):
         sent = self.exchange(split, split.expert, split.tensor, count.routed)
         reduced = reduced + count.reductions * sent  # to the experts and back, as often
         device = compute + memory + reduced + self.kernel * count.passes
-        layer = smooth_maximum(device, self.host * count.passes)
+        launched = self.host + self.jitter * jnp.log(tensor)
+        layer = smooth_maximum(device, launched * count.passes)
         crossing = tensor * context * data >= self.node_size
         link = jnp.where(crossing, self.network_beta, self.beta)
         passing = jnp.where(pipeline > 1, chunks * link * count.passed, 0.0)

@@ -20,12 +20,13 @@ from scaleopt.data.catalog import NotKnownError
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import Precision
 from scaleopt.models.transformer import Transformer
+from scaleopt.planning.given import number
 from scaleopt.planning.model_config import read_model
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.plan import Plan, plan
 from scaleopt.planning.search import Tiles
 from scaleopt.planning.workload_wishes import workload_of
-from scaleopt.planning.written import known, made, quantities, quantity
+from scaleopt.planning.written import above_0, known, made, quantities, quantity, table_of
 from scaleopt.units import hour
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ _MACHINE = {
     "network_alpha": "s",
     "kernel": "s",
     "host": "s",
+    "jitter": "s",
     "micro_batch_overhead": "s",
     "step_overhead": "s",
 }
@@ -107,6 +109,10 @@ def plan_from_file(path: str | Path, *, watch: Callable[[Tiles], Tiles] = iter) 
             head = "[[offer]]" if name == "offer" else f"[{name}]"
             raise ValueError(f"{path.name} has no {head}; see examples/ for what it holds")
     offers = wishes["offer"] if isinstance(wishes["offer"], list) else [wishes["offer"]]
+    for place, offer in enumerate(offers, 1):
+        table_of(offer, f"[[offer]] {place}")
+    for name in wishes.keys() - {"offer"}:
+        table_of(wishes[name], f"[{name}]")
     run = quantities(wishes["run"], _RUN, "[run]")
     if "global_batch" not in run and not work:
         raise ValueError("[run] has no global_batch; give the sequences of a step, or several")
@@ -127,7 +133,12 @@ def _model(written: dict[str, Any], folder: Path) -> Transformer:
     """From sizes, or from a `config.json` with what is to differ from it."""
     written = dict(written)
     config = written.pop("config", None)
+    for name, size in written.items():
+        if not isinstance(size, (int, float)):
+            raise ValueError(f"[model]: {name} is {size!r}; give a number, or true or false")
     if config is not None:
+        if not isinstance(config, str):
+            raise ValueError(f"[model]: config is {config!r}; give a file's name, in quotes")
         return read_model(folder / config, **written)
     return made(Transformer, written, "[model]")
 
@@ -140,9 +151,13 @@ def _offer(written: dict[str, Any], folder: Path, place: int) -> Offer:
         raise ValueError(f"{where} needs either a machine or a table of measurements to fit one to")
     given = quantities(written, _OFFER, where)
     if "price" in given:
-        given["price"] /= hour
+        price = number(f"{where}: price", given["price"], "USD a device and hour")
+        if not price >= 0:
+            raise ValueError(f"{where}: price is {price:g} USD an hour; it must be 0 or more")
+        given["price"] = price / hour
     if "between_interruptions" in given:
-        given["interruptions"] = 1 / given.pop("between_interruptions")
+        between = given.pop("between_interruptions")
+        given["interruptions"] = 1 / above_0(between, f"{where}: between_interruptions")
     device = given.pop("device", None)
     for name in ("devices", "memory") if device is None else ("devices",):
         if name not in given:
@@ -164,9 +179,11 @@ def _fitted(path: Path) -> "Fit[Any]":
 
 
 def _machine(written: dict[str, Any], where: str) -> Machine:
+    table_of(written, where)
     numbers = {name: value for name, value in written.items() if name not in _LINKS}
     for link, name in _LINKS.items():
         if link in written:
-            numbers[name] = 1 / quantity(written[link], "B/s", f"{where}: {link}")
+            place = f"{where}: {link}"
+            numbers[name] = 1 / above_0(quantity(written[link], "B/s", place), place)
     units = _MACHINE | dict.fromkeys(set(numbers) - set(_MACHINE), "")
     return made(Machine, quantities(numbers, units, where), where)
