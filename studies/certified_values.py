@@ -1,6 +1,6 @@
 """Does `so.fit` find the certified values and standard errors of known least-squares problems?
 
-Command: python studies/certified_values.py   (a minute; --quick: the numbers only, no figure)
+Command: python studies/certified_values.py   (ten seconds; --quick: the numbers only, no figure)
 
 The nonlinear regression problems of NIST's Statistical Reference Datasets, whose estimates and
 standard deviations are certified to eleven digits, fitted by plain squares of absolute residuals.
@@ -10,9 +10,9 @@ SDM91 throughputs of a SPARCcenter 2000, as the R package `usl` prints it.
 Sources: https://www.itl.nist.gov/div898/strd/nls/nls_main.shtml (public domain; second start of
 each problem); https://github.com/smoeding/usl, README and data set specsdm91.
 
-Finding: all seventeen problems end at the certified values, to 7.1 digits or more, with standard
-errors to 6.4 digits or more (both are worst in Thurber). For SPEC SDM91 contention is 0.0277285 ±
-0.0091217, coherency 0.00010437 ± 0.00001988 and rate 89.9952 ± 14.2135, as the R package prints.
+Finding: all seventeen problems end at the certified values, to 7.3 digits or more (MGH09), with
+standard errors to 6.9 digits or more (Thurber). For SPEC SDM91 contention is 0.0277285 ± 0.0091217,
+coherency 0.00010437 ± 0.00001988 and rate 89.9952 ± 14.2135, as the R package prints.
 """
 
 from collections.abc import Callable
