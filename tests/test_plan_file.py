@@ -144,6 +144,22 @@ def test_limits_that_nothing_keeps_have_an_exit_code_of_their_own(written):
         (("devices = 16", ""), "[[offer]] 1 has no devices"),
         (("[run]", "[run"), "is no TOML"),
         (("heads = 8", "heads = 0"), "Transformer: heads is 0; it must be 1 or more"),
+        (("hidden = 1024", 'hidden = "1k"'), "[model]: hidden is '1k'; give a number, or true"),
+        (("hidden = 1024", "config = 3"), "[model]: config is 3; give a file's name"),
+        (('"2 h"', "[2]"), "[run]: deadline is [2]; give a number in s, or text such as '25 s'"),
+        (("price = 2.0", 'price = "2 USD"'), "price is '2 USD'; give a number, in USD a device"),
+        (("price = 2.0", "price = -2"), "[[offer]] 1: price is -2 USD an hour; it must be 0"),
+        (('"200 GB/s"', '"0 GB/s"'), "[[offer]] 1 machine: link is 0; it must be above 0"),
+        (
+            ("price = 2.0", "between_interruptions = 0"),
+            "between_interruptions is 0; it must be above 0",
+        ),
+        (("[model]", "search = 3\n[model]"), "[search] is 3; it is a table"),
+        (("devices = 16", 'devices = "16"'), "devices is '16'; give a whole number"),
+        (
+            ("[[offer]]", "[search]\nmax_context = 0.5\n[[offer]]"),
+            "max_context is 0.5; give a whole",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_is_refused_with_its_place(written, change, says):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from scaleopt.planning.given import is_number
 from scaleopt.units import parse
 
 
@@ -37,10 +38,28 @@ def quantities(written: dict[str, Any], units: dict[str, str], where: str) -> di
 
 def quantity(value: Any, unit: str, where: str) -> float:
     """A number in SI, or text with a unit."""
+    if not isinstance(value, str) and not is_number(value):
+        raise ValueError(
+            f"{where} is {value!r}; give a number in {unit}, or text such as '25 {unit}'"
+        )
     try:
         return parse(value, unit) if isinstance(value, str) else float(value)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
+
+
+def above_0(value: float, where: str) -> float:
+    """A number that something is divided by."""
+    if not value > 0:
+        raise ValueError(f"{where} is {value:g}; it must be above 0")
+    return value
+
+
+def table_of(written: Any, where: str) -> dict[str, Any]:
+    """A table of the file, or a sentence about what stands in its place."""
+    if not isinstance(written, dict):
+        raise ValueError(f"{where} is {written!r}; it is a table, with a line for each name")
+    return written
 
 
 def known(table: dict[str, Any], names: tuple[str, ...], where: str) -> None:
