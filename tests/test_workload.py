@@ -1,9 +1,10 @@
 """Work that is no transformer: its plans against brute force, and what must hold of any of them."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,10 +18,11 @@ from scaleopt.models.data_parallel import DataParallel, DataSplit
 from scaleopt.models.halo import Blocks, Halo
 from scaleopt.models.machine import Machine
 from scaleopt.models.sharded_matmul import MatmulGrid, ShardedMatmul
-from scaleopt.models.workload import Message
+from scaleopt.models.workload import DeviceWork, Message, plain_flops
 from scaleopt.models.workload_time import step_terms, workload_time
 from scaleopt.planning.limits import infeasible
 from scaleopt.planning.plan import plan
+from scaleopt.planning.wish_list import plan_from_file
 from scaleopt.planning.workload_certainty import workload_certainty
 from scaleopt.units import GB, MB, hour
 
@@ -237,6 +239,13 @@ def test_a_weak_grid_takes_as_long_but_for_its_messages():
     assert found.best.step_time - terms["halo"] == pytest.approx(alone, rel=1e-5)
 
 
+def test_a_weak_grid_grows_alike_along_its_sides():
+    halo = Halo((8, 8, 8), 1.0, 1.0, 1.0, weak=True)
+    assert list(halo.splits(64, None, 8)) == [(4, 4, 4)]
+    assert {tuple(sorted(cut)) for cut in halo.splits(24, None, 8)} == {(2, 3, 4)}
+    assert not list(halo.splits(5, None, 8))  # 1 × 1 × 5 is more than twice as far
+
+
 def test_a_plain_step_is_that_of_a_step_time():
     found = plan(NETWORK, STEP, devices=[16], memory=40 * GB, global_batch=1024)
     assert found.best is not None
@@ -377,6 +386,103 @@ def test_devices_over_which_nothing_splits_are_named():
     text = found.explain()
     assert "cannot be split evenly over 7, 13 devices" in text
     assert "Numbers of devices that would do: 1, 2, 3, 4, 8" in text
+
+
+class Sweep(NamedTuple):
+    """Runs that have nothing to do with each other, as a user would write it."""
+
+    runs: float
+    sample_flops: float
+
+    class Split(NamedTuple):
+        devices: Any
+
+        @property
+        def kind(self):
+            return (self.devices,)
+
+        def __str__(self):
+            return f"{self.devices} at once"
+
+    def splits(self, devices, samples, node_size):
+        yield self.Split(devices)
+
+    def samples(self, split):
+        return self.runs
+
+    def work(self, split):
+        each = jnp.ceil(self.runs / split.devices)
+        return DeviceWork(split.devices, (plain_flops(each * self.sample_flops),))
+
+    def memory(self, split):
+        return {"run": 1e9 + 0 * split.devices}
+
+
+def test_work_of_ones_own_is_planned():
+    found = plan(Sweep(100.0, 1e15), FREE, devices=60, memory=80 * GB, objective="cost", price=1.0)
+    assert found.best is not None
+    assert 100 % found.best.devices == 0  # no device ever waits
+    assert found.best.cost == pytest.approx(1000.0)
+    assert f"{found.best.devices} at once" in found.explain()
+
+
+FILE = """
+[workload]
+kind = "data_parallel"
+sample_flops = "24.6 GFLOP"
+gradient_bytes = "102 MB"
+state_bytes = 409e6
+messages = [{operation = "all_reduce", size = "1 MB", times = 2}]
+[run]
+global_batch = 256
+samples = 1e6
+[[offer]]
+devices = 16
+memory = "40 GB"
+[offer.machine]
+rate = "100 TFLOP/s"
+bandwidth = "1.5 TB/s"
+alpha = "8 us"
+link = "200 GB/s"
+"""
+
+
+def test_a_file_gives_the_plan_that_python_gives(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(FILE)
+    written = plan_from_file(path)
+    machine = Machine(rate=1e14, bandwidth=1.5e12, alpha=8e-6, beta=5e-12)
+    work = DataParallel(
+        sample_flops=24.6e9,
+        gradient_bytes=102 * MB,
+        state_bytes=409 * MB,
+        messages=(Message("all_reduce", 1e6, times=2),),
+    )
+    found = plan(work, machine, devices=16, memory=40 * GB, global_batch=256, samples=1e6)
+    assert written.best is not None
+    assert found.best is not None
+    assert written.best.row() == found.best.row()
+    assert "messages" in written.searched[0].breakdown(written.best)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("data_parallel", "magic"), "kind = 'magic'; known are 'data_parallel', 'halo', 'matmul'"),
+        (("gradient_bytes", "gradients"), "does not know 'gradients'; it takes sample_flops"),
+        (('"24.6 GFLOP"', '"24.6 GB"'), "sample_flops: '24.6 GB' is in B"),
+        (('gradient_bytes = "102 MB"', ""), "missing 1 required keyword-only argument"),
+        (("all_reduce", "shout"), "messages: operation is one of all_reduce, all_gather"),
+        (("[run]", "[model]\nhidden = 8\n[run]"), r"has a \[model\] and a \[workload\]"),
+        (("global_batch = 256", ""), "global_batch is needed: the samples of a step"),
+        (("global_batch", "tokens = 1e9\nglobal_batch"), "tokens is of a Transformer, not of a"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused(change, says, tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(FILE.replace(*change))
+    with pytest.raises(ValueError, match=says):
+        plan_from_file(path)
 
 
 COMMON: dict[str, Any] = {"devices": 8, "memory": 40 * GB}

@@ -19,6 +19,8 @@ from scaleopt.models.workload import DeviceWork, Message, check_numbers, divisor
 from scaleopt.units import Bytes, Count, Flops, Scalar, Seconds, SecondsPerByte, real
 
 _AXES = ("x", "y", "z")
+_UNEVEN = 2
+"""How many times as far a grid may grow along one side as along another."""
 
 
 def halo_time(
@@ -92,7 +94,8 @@ class Halo(eqx.Module):
         reductions: all-reduces of a few numbers in a step, such as dot products or a residual.
         periodic: whether the grid is joined at its ends.
         overlapped: whether the inside of a block is computed while its faces travel.
-        weak: whether the grid grows with the devices, each with a block of this size.
+        weak: whether the grid grows with the devices, each with a block of this size, along all
+            its sides as evenly as may be, and at most twice as far along one as along another.
 
     Raises:
         ValueError: no sides, more than three, or a number that cannot be.
@@ -144,11 +147,17 @@ class Halo(eqx.Module):
             )
         sides = [int(side) for side in self.grid]
         sides += [1] * (len(_AXES) - len(sides))
-        for x in _cuts(sides[0], devices, int(self.width), self.weak):
-            for y in _cuts(sides[1], devices // x, int(self.width), self.weak):
-                z = devices // (x * y)
-                if z in _cuts(sides[2], z, int(self.width), self.weak):
-                    yield Blocks(x, y, z)
+        cuts = divisors(devices)
+        if self.weak:
+            grown = [side > 1 and side >= int(self.width) for side in sides]
+            yield from _evenly(devices, cuts, grown)
+            return
+        first, second, third = (_into(side, int(self.width), cuts) for side in sides)
+        for x in first:
+            rest = devices // x
+            for y in second:
+                if rest % y == 0 and rest // y in third:
+                    yield Blocks(x, y, rest // y)
 
     def samples(self, split: Blocks) -> Count:
         """Cells of the whole grid."""
@@ -196,14 +205,37 @@ class Halo(eqx.Module):
         return {"cells": inner * self.cell_bytes, "halo": (outer - inner) * self.cell_bytes}
 
 
-def _cuts(side: int, devices: int, width: int, weak: bool) -> list[int]:
-    """Into how many blocks a side may be cut by divisors of the devices."""
-    if weak:
-        # A side of one cell is none, and stays whole.
-        return divisors(devices) if side > 1 and side >= width else [1]
-    # Blocks of ⌈side / cut⌉ cells may fill a side with fewer than so many.
-    return [
-        cut
-        for cut in divisors(devices)
+def _into(side: int, width: int, cuts: list[int]) -> dict[int, None]:
+    """The cuts of a side that leave every block something, and as much as a halo needs.
+
+    Blocks of ⌈side / cut⌉ cells may fill a side with fewer of them.
+    """
+    return {
+        cut: None
+        for cut in cuts
         if cut == 1 or (cut * width <= side and -(-side // -(-side // cut)) == cut)
+    }
+
+
+def _evenly(devices: int, cuts: list[int], grown: list[bool]) -> list[Blocks]:
+    """How a grid grows with its blocks: along all its sides alike, as far as divisors go.
+
+    Where it would grow too unevenly there is no split.
+    """
+    alike = devices ** (1 / max(sum(grown), 1))
+    # The geometric mean of the cuts is no farther from any of them than their spread.
+    near = [cut for cut in cuts if alike / _UNEVEN < 1.01 * cut < 1.1 * _UNEVEN * alike]
+    first, second = (near if grows else [1] for grows in grown[:2])
+    found = [
+        Blocks(x, y, devices // (x * y))
+        for x in first
+        for y in second
+        if devices % (x * y) == 0 and (grown[2] or x * y == devices)
     ]
+
+    def spread(cut: Blocks) -> float:
+        used = [count for count, grows in zip(cut, grown, strict=True) if grows]
+        return float(max(used) / min(used)) if used else 1.0
+
+    least = min(map(spread, found), default=1.0)
+    return [cut for cut in found if spread(cut) == least <= _UNEVEN]

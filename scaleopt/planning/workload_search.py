@@ -5,6 +5,7 @@ of the scores afterwards (limits, alternatives, what binds, the Pareto front) is
 transformer's.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _LISTED = 1000
 """How many of the best are kept in the list."""
+_NEAR = 6
+"""How many numbers of devices are named where none of those asked for will do."""
 _TOGETHER = 4096
 """Splits that are scored by one program; a shorter rest is filled up."""
 
@@ -142,16 +145,15 @@ class SearchedWorkload(Searched):
         return _plain(terms), _plain(held)
 
     def possible(self) -> np.ndarray:
-        """Numbers of devices up to twice those asked for over which there is a split."""
-        most = 2 * int(self.counts[-1])
-        node = self.offer.node_size
-        return np.array(
-            [
-                count
-                for count in range(1, most + 1)
-                if any(next(self.workload.splits(count, it, node), None) for it in self.batches)
-            ]
-        )
+        """The numbers of devices nearest to those asked for over which there is a split."""
+        middle, most = int(np.median(self.counts)), 2 * int(self.counts[-1])
+        near = sorted(range(1, most + 1), key=lambda count: abs(count - middle))
+        splits, node = self.workload.splits, self.offer.node_size
+
+        def divides(count: int) -> bool:
+            return any(next(splits(count, samples, node), None) for samples in self.batches)
+
+        return np.array(sorted(itertools.islice(filter(divides, near), _NEAR)))
 
     def certainty(self, best: Configuration, draws: int, level: float) -> "Certainty":
         """How sure a choice is on the machines that the offer's fit allows."""
@@ -180,9 +182,10 @@ def _listed(
 ) -> tuple[np.ndarray, np.ndarray, Any]:
     """The splits as columns, the cell of each, and what they are."""
     found, cells = [], []
+    splits = workload.splits  # bound once: a module takes its time over it
     for place, count in enumerate(counts.tolist()):
         for which, batch in enumerate(batches):
-            these = list(workload.splits(count, batch, node_size))
+            these = list(splits(count, batch, node_size))
             found += these
             cells += [place * len(batches) + which] * len(these)
     kind = type(found[0]) if found else None
