@@ -30,7 +30,14 @@ from scaleopt.models.zero import zero_terms
 GPT = Transformer(hidden=2048, layers=24, heads=16, seq_len=1024, vocab=51200)
 ITEM = 4.0
 """Bytes of a number: all of it in float32."""
-FLAGS = "--xla_backend_optimization_level=0 --xla_disable_hlo_passes=cse"
+FLAGS = " ".join(
+    [
+        "--xla_disable_hlo_passes=cse",
+        # What the program does is not at stake, so it is compiled in a hurry.
+        "--xla_backend_optimization_level=0",
+        "--xla_cpu_use_fusion_emitters=false",
+    ]
+)
 
 
 CASES: dict[str, dict[str, Any]] = {
