@@ -54,8 +54,13 @@ def excused(name, damaged, originals, wrong, count, said):
         count: of rows that were read.
         said: whether damage was reported; then a row need not say what its sample's said.
     """
-    sample, parted = SAMPLES[name][0], "," if name in ONE_LINE else "\n"
-    mended = (_partly_mended(sample, damaged, parted, from_end) for from_end in (False, True))
+    sample, marks = SAMPLES[name][0], "," if name in ONE_LINE else "\n"
+    marks += "(" * (name == "Extra-P")  # between points, which stand in one line
+    mended = (
+        _partly_mended(sample, damaged, mark, from_end)
+        for mark in marks
+        for from_end in (False, True)
+    )
     texts = {*itertools.chain.from_iterable(mended)}
     files = [printed_rows(name, text, originals) for text in texts]
     files = [rows for rows in files if rows is not None]
@@ -92,11 +97,7 @@ def _partly_mended(original, damaged, parted, from_end):
 def printed_rows(name, text, originals):
     """The keys of the rows of a text that the benchmark can have printed; None of any other."""
     ours, theirs = (whole.rstrip("\n").split("\n") for whole in (SAMPLES[name][0], text))
-    if len(theirs) > len(ours) or (len(theirs) < len(ours) and name in ONE_LINE):
-        return None
-    shape = _free if name in FREE else _printed
-    pairs = zip(ours, theirs, strict=False)
-    if any(shape(one.rstrip()) != shape(other.rstrip()) for one, other in pairs):
+    if name not in FREE_FORM and not _like(name, ours, theirs):
         return None
     if set(_PADDED.findall(text)) - set(_PADDED.findall(SAMPLES[name][0])):
         return None
@@ -111,6 +112,15 @@ def printed_rows(name, text, originals):
         for was, row in zip(originals, found, strict=False)
     ]
     return [(*row.values(),) for row in held]
+
+
+def _like(name, ours, theirs):
+    """Whether lines are the sample's, numbers aside; only its end may be missing."""
+    if len(theirs) > len(ours) or (len(theirs) < len(ours) and name in ONE_LINE):
+        return False
+    shape = _free if name in FREE else _printed
+    pairs = zip(ours, theirs, strict=False)
+    return all(shape(one.rstrip()) == shape(other.rstrip()) for one, other in pairs)
 
 
 def _row(time, size, **told):
@@ -305,17 +315,30 @@ def _torch(lines):
 
 
 def _extrap(lines):
+    """Any file of the grammar with as many lines of data as points: nothing else is told twice."""
+    text = "\n".join(line.rstrip() for line in lines)
+    if not _EXTRAP.fullmatch(text):
+        return None
     names = [line.split()[1] for line in lines if line.startswith("PARAMETER")]
-    points = re.findall(r"\( *([^() ]+) +([^() ]+) *\)", lines[2])
-    region = lines[4].partition(" ")[2].strip()
+    points = [point.split() for point in re.findall(r"\(([^()]+)\)", text.split("\nMETRIC")[0])]
+    region = re.findall(r"REGION +(.+)", text)[0].strip()
     data = [line.split()[1:] for line in lines if line.startswith("DATA")]
     return _points(names, region, points, data)
+
+
+_EXTRAP = re.compile(
+    r"(?:PARAMETER +\S+\n)+POINTS(?: *\([^()\n]+\))+\n"
+    r"METRIC +time\nREGION +[ -~]+(?:\nDATA +[^\n]+)+"
+)
 
 
 def _extrap_json(text):
     run = json.loads(text)
     [(region, metrics)] = run["measurements"].items()
-    [entry] = metrics["time"]
+    [(metric, [entry])] = metrics.items()
+    keys = {*run} == {"parameters", "measurements"}, {*entry} == {"point", "values"}
+    if not all(keys) or metric != "time":
+        return None
     return _points(run["parameters"], region, [entry["point"]], [entry["values"]])
 
 
@@ -353,6 +376,8 @@ def _mapped(lines):
     return found
 
 
+FREE_FORM = ("Extra-P", "Extra-P, JSON")
+"""Formats that say nothing twice: every file of their grammar is one."""
 ONE_LINE = ("nccl-tests, JSON", "Extra-P, JSON", "accelerator-microbenchmarks")
 """Documents: one that ends early is none."""
 LAWS = {

@@ -109,6 +109,10 @@ def _region(
         )
         return []
     rows = []
+    if any(not _devices_of(parameters, point) for point in points):
+        # A point that cannot be says that the points are damaged, and may have been another.
+        _drop(log, data, "a point of the file has no whole number of devices (p, n, ranks, …)")
+        return []
     for line, point in zip(data, points, strict=True):
         values = line.text.split()[1:]
         if not values:
@@ -116,6 +120,13 @@ def _region(
         known = dict(zip(parameters, point, strict=True))
         rows += repeats(log, line, values, metric, region, known)
     return rows
+
+
+def _devices_of(parameters: list[str], point: tuple[float, ...]) -> bool:
+    """Whether a point has a whole number of devices, from 1 up."""
+    named = zip(parameters, point, strict=True)
+    counts = [value for name, value in named if _NAMES.get(name.lower()) == "devices"]
+    return bool(counts) and counts[-1] >= 1 and counts[-1] % 1 == 0
 
 
 def _points(log: Log, line: Line, text: str, width: int) -> list[tuple[float, ...]]:
