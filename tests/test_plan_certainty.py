@@ -92,3 +92,22 @@ def test_where_it_leaves_what_was_measured_is_said(found):
     text = found.explain()
     assert "Beyond what was measured:" in text
     assert "devices 32: at most 16 in the rows fitted" in text
+
+
+def test_a_mixture_on_a_fit_of_dense_runs_has_a_range_about_its_own_time(fit):
+    mixture = Transformer(
+        hidden=2048,
+        layers=24,
+        heads=16,
+        seq_len=1024,
+        vocab=51200,
+        experts=4,
+        active_experts=2,
+    )
+    found = plan(mixture, fit, **RUN)
+    assert found.best is not None
+    assert found.certainty is not None
+    low, high = found.certainty.time
+    assert low < found.best.time < high
+    assert sum(candidate.probability for candidate in found.certainty.candidates) > 0.9
+    assert "a mixture of experts: rows fitted are of dense models" in found.explain()

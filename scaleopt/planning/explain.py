@@ -40,6 +40,8 @@ def explain(plan: "Plan") -> str:
         *_indent(*_alternatives(plan, best)),
     ]
     said = extrapolations(best)
+    if best.offer.fit is not None:
+        said = _side(plan, best).unlike() + said
     if said:
         parts += ["", "Beyond what was measured:", *_indent(*said)]
     if plan.certainty is not None:

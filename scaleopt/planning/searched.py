@@ -79,6 +79,10 @@ class Searched(ABC):
     def possible(self) -> np.ndarray:
         """Numbers of devices near those asked for over which the work can be split."""
 
+    def unlike(self) -> list[str]:
+        """What of the work itself no fit has seen."""
+        return []
+
     @abstractmethod
     def certainty(self, best: Configuration, draws: int, level: float) -> "Certainty":
         """How sure a choice is on the machines that the offer's fit allows."""

@@ -90,6 +90,11 @@ class SearchedLayouts(Searched):
         """Numbers of devices near those asked for on which there are splits."""
         return self.layouts.possible(2 * int(self.layouts.devices[-1]))
 
+    def unlike(self) -> list[str]:
+        """What of the model itself no fit has seen: rows of training steps are of dense ones."""
+        mixture = float(self.problem.model.experts) > 1
+        return ["a mixture of experts: rows fitted are of dense models"] if mixture else []
+
     def certainty(self, best: Configuration, draws: int, level: float) -> "Certainty":
         """How sure a choice is on the machines that the offer's fit allows."""
         from scaleopt.planning.certainty import certainty  # only a fit needs what fits need
