@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from simulated_machine import MACHINE, training_runs
 
 import scaleopt as so
 from scaleopt.fitting.train_step import fit_train_steps
@@ -121,6 +122,45 @@ def test_what_is_known_is_kept_and_what_is_believed_pulls():
     assert told.model.grain < plain.model.grain
     with pytest.raises(ValueError, match="'graim' is no constant of a machine; it has rate"):
         so.calibrate(few, priors={"graim": so.Prior(40.0, 1.1)})
+
+
+def probe_rows():
+    """Products and all-reduces on the machine of `simulated_machine`, without noise."""
+    rows = []
+    for flops in np.geomspace(1e10, 1e14, 7):
+        rows.append({"op": "matmul", "devices": 1, "flops": flops, "time_s": flops / MACHINE.rate})
+    near, far = (MACHINE.alpha, MACHINE.beta), (MACHINE.network_alpha, MACHINE.network_beta)
+    for size in np.geomspace(1e4, 1e9, 7):
+        for devices in (2, 4, 8):
+            hops = 2 * (devices - 1)
+            time = hops * near[0] + hops / devices * near[1] * size
+            rows.append({"devices": devices, "nodes": 1, "size_bytes": size, "time_s": time})
+        time = 2 * (7 * near[0] + far[0]) + 2 * 15 / 16 * max(near[1], far[1] / 8) * size
+        rows.append({"devices": 16, "nodes": 2, "size_bytes": size, "time_s": time})
+    table = pd.DataFrame(rows).fillna({"op": "all_reduce"})
+    return table.assign(time_s=table["time_s"] + 1e-5)
+
+
+def test_probe_rows_and_training_steps_are_fitted_together():
+    runs = training_runs(MACHINE, 12)
+    runs = runs[runs["devices"] <= 8]
+    odd = pd.DataFrame([{"op": "dispatch", "devices": 1, "time_s": 1e-5}])
+    alone = so.calibrate(runs)
+    both = so.calibrate(pd.concat([runs, probe_rows(), odd], ignore_index=True))
+    assert alone.provenance["network_beta"] == "assumed"
+    assert both.provenance["network_beta"] == "fitted"
+    # Within the factor of 1.3 that steps may be off a probe.
+    assert abs(np.log(both.model.network_beta / MACHINE.network_beta)) < np.log(1.3)
+    for name in ("rate", "beta", "network_beta"):
+        (low, high), wide = (
+            [getattr(end, name) for end in fit.interval()] for fit in (both, alone)
+        )
+        assert low < getattr(MACHINE, name) < high
+        assert high / low < wide[1] / wide[0]
+    assert "1 rows of kind dispatch are not used." in both.notes
+    assert any("tell rate, alpha, beta, network_alpha, network_beta" in note for note in both.notes)
+    known = so.calibrate(pd.concat([runs, probe_rows()]), fixed={"rate": 200e12})
+    assert known.model.rate == 200e12
 
 
 def test_a_run_of_a_kind_never_seen_has_a_wide_range():

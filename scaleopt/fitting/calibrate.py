@@ -87,13 +87,13 @@ def calibrate(
     Args:
         table: rows of kind matmul, all_reduce and step, as `read_measurements` returns them;
             other kinds are left out, and a note says so. Steps on several devices need
-            `size_bytes`.
+            `size_bytes`. Or rows of kind train_step, alone or with matmul, stream and all_reduce.
         fixed: parameters that are known, such as {"overlap": 0.5}.
         priors: what is known before of others, such as {"alpha": so.Prior(5e-6, 1.5)}.
         weights: a column that says how many rows like it each row is the mean of.
 
     Returns:
-        The fit of a `StepTime`, or of a `Machine` where all rows are of kind train_step. A
+        The fit of a `StepTime`, or of a `Machine` where rows are of kind train_step. A
         parameter that no row depends on is not told: its interval is unbounded, and so is whatever
         hangs on it.
 
@@ -116,7 +116,7 @@ def calibrate(
             f"calibrate takes a table, not {type(table).__name__}; "
             "give read_measurements(path).table"
         )
-    if "op" in table and (table["op"] == "train_step").all() and len(table):
+    if "op" in table and (table["op"] == "train_step").any():
         # Loaded where it is asked for: rows of the other kinds need no transformer.
         from scaleopt.fitting.train_step import fit_train_steps
 

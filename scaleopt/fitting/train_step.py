@@ -22,6 +22,7 @@ from scaleopt.fitting.provenance import Provenance
 from scaleopt.fitting.result import Fit, Prediction, check_level, plain
 from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.train_step_likeness import Misses, alike
+from scaleopt.fitting.train_step_probes import PROBED, probe_priors
 from scaleopt.fitting.train_step_rows import NEEDED, training_columns
 from scaleopt.fitting.train_step_solve import (
     PRIORS,
@@ -40,6 +41,7 @@ _DEGREES = 30.0
 """Of Student's t for the constants: with priors on all of them, few rows leave as many as many."""
 _IMPOSSIBLE = 8.0
 """Deviations of a prior: a device a hundred times as fast as its median is within them."""
+_NOTES = ("Every constant has a weak prior, assumed by the class of device.",)
 _LARGE = 4.0
 """Rows of a shape whose habit is larger than so many of the others' are counted as outliers."""
 _RUNS = 4000
@@ -107,11 +109,12 @@ def fit_train_steps(
     fixed: Mapping[str, float] | None = None,
     priors: Mapping[str, Prior] | None = None,
 ) -> TrainStepFit:
-    """Fit a machine to rows of kind `train_step`.
+    """Fit a machine to rows of kind `train_step`, and to what rows of a probe tell beforehand.
 
     Args:
         table: rows with `time_s` and the columns of `NEEDED`; those of `DEFAULTS` and `nodes` where
-            they differ from what is taken otherwise.
+            they differ from what is taken otherwise. Rows of `PROBED` are used as `probe_priors`
+            says, those of other kinds are left out.
         fixed: constants that are known, such as {"crowding": 0.0}.
         priors: what is known of others, instead of `PRIORS`.
 
@@ -122,6 +125,13 @@ def fit_train_steps(
         ValueError: a missing column or cell, a split that does not fit its devices, more different
             runs than memory holds, or a constant that the machine does not have.
     """
+    whole, known = table, dict(fixed or {})
+    learnt, notes = {}, _NOTES
+    if "op" in whole:
+        table = whole[whole["op"] == "train_step"]
+        learnt, told = probe_priors(whole, PRIORS)
+        notes = (*notes, *told, *_unused(whole))
+    learnt = {name: prior for name, prior in learnt.items() if name not in known}
     check_rows(table, ["time_s", *NEEDED])
     every = training_columns(table)
     run = pd.DataFrame(every).groupby(list(every), sort=False).ngroup().to_numpy()
@@ -135,7 +145,8 @@ def fit_train_steps(
         )
     columns = {name: column[first] for name, column in every.items()}
     log_time = np.bincount(run, np.log(table["time_s"].to_numpy(float))) / repeats
-    parameters, factor = _constants(columns["node_size"], dict(fixed or {}), dict(priors or {}))
+    believed = learnt | dict(priors or {})
+    parameters, factor = _constants(columns["node_size"], known, believed)
     found = solve_turns(parameters, factor, columns, log_time, repeats.astype(float))
     point = parameters.start()._replace(u=found.u)
     with jax.enable_x64(True):
@@ -143,6 +154,7 @@ def fit_train_steps(
     free = len(values)
     spread = Covariance(found.covariance, np.zeros((0, free)), np.ones(free), _DEGREES)
     resting = np.sqrt(np.diag(found.covariance)) > _TOLD * np.log(factor)
+    resting &= [name not in learnt for name in parameters.names]
     return TrainStepFit(
         model=plain(parameters.model(values)),
         estimate=values,
@@ -155,11 +167,17 @@ def fit_train_steps(
         columns=columns,
         rows=table.assign(predicted_s=np.exp(log_time - found.misses.miss)[run]),
         unidentified=_untold(parameters, values, factor, resting),
-        notes=("Every constant has a weak prior, assumed by the class of device.",),
+        notes=notes,
         failure=_failure(parameters, found.u, factor),
         misses=found.misses,
         resting=tuple(np.array(parameters.names)[resting].tolist()),
     )
+
+
+def _unused(table: pd.DataFrame) -> tuple[str, ...]:
+    """A sentence on each kind of rows that tells nothing here."""
+    others = table.loc[~table["op"].isin([*PROBED, "train_step"]), "op"].value_counts()
+    return tuple(f"{count} rows of kind {op} are not used." for op, count in others.items())
 
 
 def _constants(
