@@ -35,7 +35,8 @@ class WorkloadConfiguration(Configuration):
     def row(self) -> dict[str, Any]:
         """As a row of a table."""
         found: dict[str, Any] = {"offer": self.offer.name} if self.offer.name else {}
-        found |= {"devices": self.devices, "global_batch": self.batch}
+        found |= {"devices": self.devices}
+        found |= {"global_batch" if self.chosen else "samples": self.batch}
         return found | self.split._asdict() | self.taken()
 
     def __str__(self) -> str:
