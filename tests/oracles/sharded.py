@@ -214,7 +214,8 @@ def worst_difference(split, step):
     draw = np.random.default_rng(0)
     weights = jax.tree.map(lambda leaf: 0.1 * draw.normal(size=leaf.shape), shapes(1))
     weights = jax.tree.map(lambda leaf: leaf.astype(np.float32), weights)
-    tokens = draw.integers(0, MODEL.vocab, (split.global_batch, MODEL.seq_len), np.int32)
+    size = int(split.global_batch), int(MODEL.seq_len)
+    tokens = draw.integers(0, int(MODEL.vocab), size, np.int32)
     truth = jax.tree.leaves(jax.jit(jax.grad(plain_loss))(weights, tokens))
     pairs = zip(jax.tree.leaves(step(weights, tokens)), truth, strict=True)
     return max(
