@@ -1,7 +1,9 @@
 """A machine from the step times of training runs: published ones, and what is refused."""
 
+import dataclasses
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -161,6 +163,33 @@ def test_probe_rows_and_training_steps_are_fitted_together():
     assert any("tell rate, alpha, beta, network_alpha, network_beta" in note for note in both.notes)
     known = so.calibrate(pd.concat([runs, probe_rows()]), fixed={"rate": 200e12})
     assert known.model.rate == 200e12
+
+
+def test_what_is_predicted_is_the_machine_times_what_runs_alike_were_off_by():
+    runs = training_runs(MACHINE, 24)
+    slow = np.where(runs["tensor"] == 2, 1.2, 1.0)
+    runs = runs.assign(nodes=1, time_s=slow * runs["time_s"])
+    fit = fit_train_steps(runs.iloc[:16])
+    others = runs.iloc[16:]
+    corrected = []
+    for _, run in others.iterrows():
+        names = ("hidden", "heads", "layers", "seq_len", "vocab")
+        sizes: dict[str, Any] = {name: int(run[name]) for name in names}
+        split = so.Parallelism(
+            **{name: int(run[name]) for name in ("data", "tensor", "pipeline", "micro_batch")},
+            accumulation=int(64 / (run["data"] * run["micro_batch"])),
+            recompute=run["recompute"],
+        )
+        # A run on one node has a node of all its devices, or of 8.
+        size = max(8, int(run["devices"]))
+        machine = dataclasses.replace(fit.model, node_size=size)
+        corrected.append(float(machine(so.Transformer(**sizes), split)))
+    corrected *= fit.correction(others)
+    np.testing.assert_allclose(fit.predict(others).time, corrected, rtol=1e-4)  # float32 here
+    unlike = fit.correction(others.assign(hidden=2**20))
+    assert np.abs(np.log(unlike)).max() < 1e-3 < np.abs(np.log(fit.correction(others))).max()
+    many = pd.concat([others] * 1200, ignore_index=True)
+    np.testing.assert_array_equal(fit.correction(many)[-8:], fit.correction(others))
 
 
 def test_a_run_of_a_kind_never_seen_has_a_wide_range():

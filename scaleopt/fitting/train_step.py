@@ -94,6 +94,27 @@ class TrainStepFit(Fit[Machine]):
         time = np.exp(log_time + expected)
         return Prediction(time, time * np.exp(-reach), time * np.exp(reach))
 
+    def correction(self, table: pd.DataFrame | None = None, **columns: Any) -> np.ndarray:
+        """How many times slower than the machine alone says runs like these were measured to be.
+
+        What `predict` gives is the machine's seconds times this; a hundred thousand rows take
+        about a second.
+
+        Args:
+            table: rows with the columns of `train_step` rows.
+            columns: the same as arrays, instead of a table.
+
+        Returns:
+            The factor of each row; 1 for what is unlike all that was measured.
+
+        Raises:
+            ValueError: a row that lacks a column, or a split that does not fit its devices.
+        """
+        rows = training_columns(pd.DataFrame(columns) if table is None else table)
+        if self.failure:
+            return np.full(len(rows["devices"]), np.nan)
+        return np.exp(self.misses.expected(alike(rows)))
+
     def _reach(self, level: float) -> float:
         """How many standard deviations a share `level` of rows stays within."""
         counted = np.sort(np.abs(self.misses.deviation))

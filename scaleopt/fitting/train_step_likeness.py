@@ -36,6 +36,7 @@ _DIGITS = 9
 """Shapes that differ by less are one."""
 _ROWS_LEARNT = 256
 """Rows that the scales are learnt from at most; more would add seconds and no digit."""
+_BLOCK = 4096
 _HEAVY = 1.0
 """ν: habits of shapes are as heavy-tailed as Cauchy's."""
 _SMALL = 1e-3
@@ -157,6 +158,16 @@ class Misses(NamedTuple):
         left = own - np.einsum("ij,ij->i", weight, covariance) + self.scales[6] ** 2
         return weight @ self.miss, np.maximum(left, 0.0), slope - weight @ self.slope
 
+    def expected(self, where: Alike) -> np.ndarray:
+        """The miss that the fitted rows' misses make expected of other rows, (rows,)."""
+        told = self.inverse @ self.miss
+        found = np.empty(len(where.across))
+        for start in range(0, len(found), _BLOCK):
+            some = where.of(np.arange(start, min(start + _BLOCK, len(found))))
+            some = some._replace(size=self._sizes(some.shape))
+            found[start : start + _BLOCK] = sum(shared(self.scales, some, self.where)) @ told
+        return found
+
     def _sizes(self, shape: np.ndarray) -> np.ndarray:
         """What the fitted rows say of the habits of these shapes; of a new one nothing."""
         known = dict(zip(map(tuple, self.where.shape), self.where.size, strict=True))
@@ -202,4 +213,6 @@ def _shapes(where: Alike) -> np.ndarray:
 
 
 def _distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return np.abs(first[:, None] - second[None]).sum(-1)
+    # Axis by axis: all at once many rows would take a dozen times the memory.
+    axes = zip(first.T, second.T, strict=True)
+    return sum((np.abs(np.subtract.outer(a, b)) for a, b in axes), start=np.zeros(()))
