@@ -74,9 +74,10 @@ class Offer:
             ValueError: a device that is not catalogued, or no devices given.
             NotKnownError: memory that no text gave, and that was not given.
 
-        >>> offer = Offer.of("A100 SXM 80GB", Machine(rate=2e14), devices=64)
-        >>> offer.memory, f"{offer.peak_rate:.4g}", offer.sources["memory"]
-        (80000000000.0, '3.12e+14', 'datasheet: ...')
+        >>> machine = Machine(rate=2e14, bandwidth=1.5e12, alpha=8e-6, beta=1 / 200e9)
+        >>> offer = Offer.of("A100 SXM 80GB", machine, devices=64)
+        >>> offer.memory, f"{offer.peak_rate:.4g}", offer.sources["memory"].split(":")[0]
+        (80000000000.0, '3.12e+14', 'datasheet')
         """
         entry = catalog(device)
         if "devices" not in given:

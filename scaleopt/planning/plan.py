@@ -184,6 +184,7 @@ def plan(
     Raises:
         ValueError: a number or a name that cannot be.
 
+    >>> from scaleopt.models.machine import Machine
     >>> machine = Machine(rate=250e12, bandwidth=1.5e12, alpha=8e-6, beta=1 / 200e9)
     >>> gpt = Transformer(hidden=2048, layers=24, heads=16, seq_len=1024, vocab=51200)
     >>> found = plan(gpt, machine, devices=64, memory=80e9, global_batch=256)

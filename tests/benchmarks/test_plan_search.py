@@ -122,8 +122,10 @@ print(found.best.devices, found.configurations)
 
 
 @pytest.mark.benchmark(group="a whole plan from cold", min_rounds=3)
-@pytest.mark.parametrize(("devices", "batch"), [(4096, 1536), (100_000, [1536, 2048, 4096])])
-def test_cold(benchmark, devices, batch, tmp_path):
+@pytest.mark.parametrize(
+    ("devices", "batch", "seconds"), [(4096, 1536, 3.0), (100_000, [1536, 2048, 4096], 10.0)]
+)
+def test_cold(benchmark, devices, batch, seconds):
     code = COLD.format(devices=devices, batch=batch)
 
     def run():
@@ -135,6 +137,7 @@ def test_cold(benchmark, devices, batch, tmp_path):
         pytest.skip("only timed")
     _, configurations = benchmark(run).stdout.split()
     benchmark.extra_info["configurations"] = int(configurations)
+    assert benchmark.stats["median"] < seconds
 
 
 @pytest.mark.benchmark(group="a whole command from cold", min_rounds=3)
