@@ -56,9 +56,9 @@ def test_fifty_runs_of_one_node_tell_of_the_others():
     order = np.random.default_rng(0).permutation(len(rows))
     fit = so.calibrate(rows.iloc[order[:50]])
     found, within = misses(fit, rows.iloc[order[50:]])
-    # 2.9 % mean, 1.7 % median and 94 % covered were found; the room is for another order of sums.
+    # 3.1 % mean, 1.9 % median and 91 % covered were found; the room is for another order of sums.
     assert np.mean(found) < 0.035
-    assert np.median(found) < 0.02
+    assert np.median(found) < 0.022
     assert 0.85 < within < 0.96
     assert any("network_beta" in sentence for sentence in fit.unidentified)
     assert fit.provenance["network_beta"] == "assumed"
@@ -80,9 +80,9 @@ def test_large_runs_are_told_by_small_ones_and_a_few_of_their_own():
     few, order = draw.permutation(len(small))[:50], draw.permutation(len(rows))
     fit = so.calibrate(pd.concat([small.iloc[few], rows.iloc[order[:20]]], ignore_index=True))
     found, within = misses(fit, rows.iloc[order[20:]])
-    # 7.8 % mean and 4.0 % median were found: one run in ten is twice as slow as its neighbours.
-    assert np.mean(found) < 0.09
-    assert np.median(found) < 0.05
+    # 7.8 % mean and 3.4 % median were found: one run in ten is much slower than its neighbours.
+    assert np.mean(found) < 0.085
+    assert np.median(found) < 0.04
     assert within > 0.85
 
 

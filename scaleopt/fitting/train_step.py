@@ -46,7 +46,7 @@ _LARGE = 4.0
 """Rows of a shape whose habit is larger than so many of the others' are counted as outliers."""
 _RUNS = 4000
 _ROWS_COUNTED = 20
-"""With fewer rows their misses are too few to count, and Student's t gives the range."""
+"""With fewer rows the largest of their misses, or Student's t where it is more, gives the range."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,7 +121,9 @@ class TrainStepFit(Fit[Machine]):
         place = int(np.ceil(level * (len(counted) + 1))) - 1
         if len(counted) >= _ROWS_COUNTED and place < len(counted):
             return float(counted[place])
-        return float(special.stdtrit(len(counted) + 1, 0.5 + level / 2))
+        # Habits have heavy tails, of which few rows show little: at least the largest counts.
+        largest = counted[min(place, len(counted) - 1)]
+        return max(float(largest), float(special.stdtrit(len(counted) + 1, 0.5 + level / 2)))
 
 
 def fit_train_steps(
