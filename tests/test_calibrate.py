@@ -21,7 +21,8 @@ def fits(request):
     """The fits of all tables at once, and of a few of them one by one."""
     tables = [simulated.table(seed, wild=request.param) for seed in range(TABLES)]
     alone = [so.calibrate(table) for table in tables[:ALONE]]
-    return request.param, so.fit_many(alone[0], [table["time_s"] for table in tables]), alone
+    times = np.array([table["time_s"] for table in tables])
+    return request.param, so.fit_many(alone[0], times), alone
 
 
 def test_every_fit_settles(fits):
