@@ -6,13 +6,13 @@ Each machine of each table is fitted by `so.calibrate` to few of its runs, those
 devices or some drawn at random, and predicts the rest. One method for all, nothing set for a table.
 Needs the tables: SCALEOPT_DATA names their folder.
 
-Finding: from the runs on 8 and 64 devices Selene's on 280 and 512 are told within 0.8 % (worst
-1.7 %). From 50 runs inside a node vTrain's others are told within 3.6 % in the mean over six draws
-(2.8 to 5.4; median 1.8), from these and 20 large ones the other large ones within 6.2 % (4.9 to
-7.8; median 2.9). Six of its 54 large runs are out of line with their neighbours and make up half of
-that mean: 3.6B on 64 devices takes 4.97 s with micro-batches of 32 and 9.84 s, twice as long, with
-one of 64; 39.1B at tensor 2, data 32, pipeline 8 takes 21.9 s with micro-batches of 2 and 19.1 s
-with 3, whose bubble is longer. The plan then chosen among those measured loses 1.0 %. 90 % bands
+Finding: from the runs on 8 and 64 devices Selene's on 280 and 512 are told within 0.8 % (worst 1.7
+%). From 50 runs inside a node vTrain's others are told within 3.6 % in the mean over six draws (2.8
+to 5.4; median 1.8), from these and 20 large ones the other large ones within 6.2 % (4.9 to 7.8;
+median 2.9). Six of its 54 large runs are out of line with their neighbours and make up two fifths
+of that mean: 3.6B on 64 devices takes 4.97 s with micro-batches of 32 and 9.84 s, twice as long,
+with one of 64; 39.1B at tensor 2, data 32, pipeline 8 takes 21.9 s with micro-batches of 2 and 19.1
+s with 3, whose bubble is longer. The plan then chosen among those measured loses 1.0 %. 90 % bands
 hold 92 % in the mean over the draws of both kinds. Elsewhere the mean error is 1 to 2 % (DGX
 Cloud), 3 to 5 % (MPT), 2 to 5 % (MegaScale), 3 % (InternEvo, states split in a node) and 14 % (over
 all: their gathering grows with N and no row on few devices shows it), 9 % (Megatron-Core, whose
