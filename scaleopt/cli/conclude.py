@@ -28,7 +28,6 @@ def conclude(
     from scaleopt.fitting.calibrate import KINDS, calibrate
     from scaleopt.fitting.collective_rows import PASSES
     from scaleopt.planning.choice import choose_devices, measured_workload
-    from scaleopt.show.plots import save_step_time
     from scaleopt.show.record import record
     from scaleopt.show.text import report
 
@@ -52,10 +51,12 @@ def conclude(
     result = _json(record(fitted, choice, context, level))
     if folder is not None:
         _write(folder, text, result)
+        # Loaded only where it is drawn, since a fit without a folder is not to wait for it.
         if choice is not None and not choice.open:
+            from scaleopt.show.plots import save_step_time
+
             save_step_time(fitted, choice, folder / "step_time.png", level)
         if not fitted.failure:
-            # Loaded only where it is drawn, since a fit without a folder is not to wait for it.
             from scaleopt.show.diagnostics import save_diagnostics
 
             save_diagnostics(fitted, folder / "diagnostics.png", level)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 _CELL = ("op", "devices", "nodes", "flops", "size_bytes", "moved_bytes", "method", "dtype", "label")
 _LEAST_ROUNDS, _LEAST_SAMPLES = 5, 12
@@ -64,6 +63,9 @@ def _trend(op: str, residual: pd.Series, rounds: pd.Series) -> list[str]:
     number = medians.index.to_numpy(float)
     if len(medians) < _LEAST_ROUNDS:
         return []
+    # Loaded where it is used: it takes half a second, and logs of others have no rounds.
+    from scipy import stats
+
     chance = stats.kendalltau(number, medians).pvalue
     slope = stats.theilslopes(medians, number)[0]
     change = float(np.expm1(slope * (number[-1] - number[0])))
