@@ -46,15 +46,15 @@ def test_every_number_of_a_plan_says_where_it_is_from():
 
 
 def test_a_plan_on_a_fit_rests_on_its_rows():
-    rows = [(n, work / n / 1e14 + 1e-3) for n in (1, 2, 4, 8) for work in (1e14, 4e14)]
-    table = pd.DataFrame(rows, columns=["devices", "time_s"]).assign(
-        op="step", flops=[1e14, 4e14] * 4, size_bytes=0.0
-    )
+    step = so.StepTime(rate=1e14, alpha=1e-5, beta=1e-11, serial_time=1e-3)
+    works = [(n, w, m) for n in (1, 2, 4, 8) for w, m in ((1e14, 1e6), (4e14, 1e6), (1e14, 1e9))]
+    table = pd.DataFrame(works, columns=["devices", "flops", "size_bytes"]).assign(op="step")
+    table["time_s"] = [float(step(*work)) for work in works]
     fit = so.calibrate(table)
     work = so.DataParallel(sample_flops=1e12, gradient_bytes=1e6, state_bytes=4e6)
     plan = so.plan(work, fit, global_batch=64, devices=8, memory=1e9)
     assert plan.provenance["rate"] == plan.provenance["step_time"] == "fitted"
-    assert "measured: 8 step rows on 1, 2, 4 and 8 devices" in plan.explain()
+    assert "measured: 12 step rows on 1, 2, 4 and 8 devices" in plan.explain()
 
 
 def test_a_device_in_a_file(tmp_path):

@@ -1,9 +1,13 @@
 """Numbers as a user gives them: each is one, or refused with a sentence."""
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from scaleopt.fitting.result import Fit
 
 _FEWEST = "a whole number above 0"
 
@@ -76,6 +80,27 @@ def check_constants(machine: Any) -> None:
         least = "above 0" if name in ("rate", "bandwidth") else "0 or more"
         if not 0 <= constant < np.inf or (least == "above 0" and constant == 0):
             raise ValueError(f"{kind}: {name} is {value}; a plan needs a finite number, {least}")
+
+
+def check_told(fit: "Fit[Any]", needed: tuple[str, ...]) -> None:
+    """Refuse a fit whose rows leave open what a plan rests on.
+
+    Args:
+        fit: of a machine or a step.
+        needed: constants without which no step has a time.
+
+    Raises:
+        ValueError: those that are not told, and which rows would tell them.
+    """
+    where = fit.provenance
+    missing = [name for name in needed if where.get(name) == "not told"]
+    if missing:
+        named = re.compile(rf"\b({'|'.join(missing)})\b")
+        about = [said for said in fit.unidentified if named.search(said)]
+        raise ValueError(
+            f"the fit's rows do not tell {' and '.join(missing)}, which a plan rests on. "
+            f"{' '.join(about)}".rstrip()
+        )
 
 
 def is_number(value: Any) -> TypeGuard[float]:

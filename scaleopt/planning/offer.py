@@ -12,7 +12,13 @@ from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.machine import Machine
 from scaleopt.models.step import StepTime
 from scaleopt.models.workload_time import AnyMachine
-from scaleopt.planning.given import is_number, number, whole_number, whole_numbers
+from scaleopt.planning.given import (
+    check_told,
+    is_number,
+    number,
+    whole_number,
+    whole_numbers,
+)
 from scaleopt.planning.on_host import at_each
 from scaleopt.units import PerSecond, Scalar, Seconds
 
@@ -120,7 +126,9 @@ class Offer:
         if self.fit is not None and self.fit.failure:
             raise ValueError(f"the fit failed, so nothing is planned on it: {self.fit.failure}")
         whole_number("node_size", getattr(self.model, "node_size", 1))
-        self.counts()
+        several = int(self.counts()[-1]) > 1
+        if self.fit is not None:
+            check_told(self.fit, ("rate", "alpha", "beta") if several else ("rate",))
 
     @property
     def fit(self) -> "Fit[Any] | None":

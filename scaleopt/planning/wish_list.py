@@ -163,11 +163,9 @@ def _offer(written: dict[str, Any], folder: Path, place: int) -> Offer:
         if name not in given:
             raise ValueError(f"{where} has no {name}")
     made_on = _fitted(folder / table) if machine is None else _machine(machine, f"{where} machine")
-    if device is None:
-        return Offer(made_on, **given)
     try:
-        return Offer.of(device, made_on, **given)
-    except (ValueError, NotKnownError) as error:
+        return Offer(made_on, **given) if device is None else Offer.of(device, made_on, **given)
+    except (ValueError, TypeError, NotKnownError) as error:
         raise ValueError(f"{where}: {error}") from None
 
 
