@@ -106,7 +106,8 @@ def test_a_cut_last_line_is_dropped_with_a_word(tmp_path):
     ("text", "complaint"),
     [
         ("", "the file is empty"),
-        ("op,devices,time_s\n" + GOOD, ":1: not a scaleopt table"),
+        ("op,devices,time_s\n" + GOOD, ":2: 6 cells where 3 columns are"),
+        ("who,what\n" + GOOD, ":1: not a scaleopt table"),
         (HEADER.replace(" 1 ", " 9 ") + COLUMNS + GOOD, ":1: schema version 9 is not known"),
         ("# scaleopt-measurements 1 {oops\n" + COLUMNS + GOOD, ":1: the context is not JSON"),
         ("# scaleopt-measurements 1 []\n" + COLUMNS + GOOD, ":1: the context must be a JSON obj"),
@@ -164,3 +165,17 @@ def test_a_wrong_row_is_not_written(tmp_path, row, complaint):
     ):
         writer.append(row)
     assert writer.rows == 0
+
+
+def test_a_csv_with_our_columns_is_a_table_without_a_context(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("\ufeffop,devices,time_s\r\nstep,1,2.0\r\nstep,2,1.0")
+    table, context = so.read_measurements(path)
+    assert context == {}
+    assert table["time_s"].tolist() == [2.0, 1.0]
+    path.write_text("op,devices,time_s\nstep,1,-2.0\n")
+    with pytest.raises(so.MeasurementError, match=r"mine.csv:2: time_s is -2.0"):
+        so.read_measurements(path)
+    path.write_text("op,devices,seconds\nstep,1,2.0\n")
+    with pytest.raises(so.MeasurementError, match=r"mine.csv:1: column 'seconds' is not known"):
+        so.read_measurements(path)

@@ -85,7 +85,7 @@ def test_a_mapping(logs):
     [
         ("notes.txt", "nothing of the kind\n", "no format that is known: nccl-tests"),
         ("cut.log", NCCL[: NCCL.index("        1024 ")], "has no row that can be read"),
-        ("empty.log", "", "no format that is known"),
+        ("empty.log", "", "the file is empty"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_and_leaves_no_table(name, text, said, tmp_path):
@@ -152,3 +152,55 @@ def test_the_table_of_a_log_reads_back_as_it_was(logs):
     again, told = so.read_measurements(logs / "table.csv")
     pd.testing.assert_frame_equal(again, table)
     assert told == context
+
+
+def test_a_number_of_devices_that_the_bandwidths_contradict_is_refused(logs):
+    done = call("import", logs / "a.log", "-o", logs / "t.csv", "--devices", 8)
+    assert done.exit_code == UNUSABLE
+    assert "the bandwidths of all_reduce on 4 devices, and not on the 8" in done.stderr
+    assert not (logs / "t.csv").exists()
+    done = call("import", logs / "osu.out", "-o", logs / "t.csv", "--devices", 8, "--nodes", 9)
+    assert done.exit_code == UNUSABLE
+    assert "nodes is 9" in done.stderr
+
+
+def test_a_number_of_devices_in_place_of_the_launchers_is_said(logs):
+    path = logs / "launched.out"
+    path.write_text("mpirun -np 16 ./osu_allgather\n" + OSU)
+    done = call("import", path, "-o", logs / "t.csv", "--devices", 8)
+    assert "note: devices 8: as given, in place of the 16 that the log says" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("maps", "says"),
+    [
+        (["devices=num_gpu"], r"no column 'num_gpu' (--map devices=num_gpu); it has num_gpus"),
+        (["op=sort"], "no column 'sort'"),
+        (["time_s=time_us"], "column 'time_us' seems to be in us"),
+    ],
+)
+def test_a_mapping_of_what_is_not_there_names_what_is(logs, maps, says):
+    whole = {"op": "all_reduce", "devices": "num_gpus", "time_s": "time_us:us"}
+    whole |= dict(one.split("=") for one in maps)
+    options = [it for pair in whole.items() for it in ("--map", "=".join(pair))]
+    done = call("import", logs / "my.csv", "-o", logs / "t.csv", *options)
+    assert done.exit_code == UNUSABLE
+    assert says in done.stderr
+    assert "formats that are known" not in done.stderr
+
+
+def test_comments_above_a_mapped_header_are_passed_over(logs):
+    path = logs / "noted.csv"
+    path.write_text("# taken on monday, twice\n# num_gpus are of one node\n#" + MAPPED)
+    maps = ["op=all_reduce", "devices=num_gpus", "time_s=time_us:us"]
+    options = [it for one in maps for it in ("--map", one)]
+    done = call("import", path, "-o", logs / "t.csv", *options)
+    assert done.exit_code == 0, done.output
+    assert len(so.read_measurements(logs / "t.csv").table) == 2
+
+
+def test_files_that_are_not_there_or_empty_are_said_so(logs):
+    (logs / "empty.log").touch()
+    assert "the file is empty" in call("import", logs / "empty.log", "-o", logs / "t.csv").stderr
+    for command in (["import", logs / "no.log", "-o", logs / "t.csv"], ["fit", logs / "no.log"]):
+        assert f"there is no file {logs / 'no.log'}" in call(*command).stderr

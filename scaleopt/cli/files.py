@@ -17,18 +17,27 @@ def read_table(path: Path) -> "Measurements":
     from scaleopt.data.measurements import MeasurementError, is_table, read_measurements
     from scaleopt.data.readers.read import read_log
 
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
             measured = read_measurements(path) if is_table(path) else read_log(path)
         except (MeasurementError, OSError) as error:
-            refuse(str(error))
-    for warning in said:
+            refuse(sentence(error))
+    for warning in warned:
         typer.echo(f"note: {warning.message}", err=True)
     if "imported" in measured.context:
         for text in import_summary(path, measured):
             typer.echo(text, err=True)
     return measured
+
+
+def sentence(error: Exception) -> str:
+    """An error as a sentence: what the system says of a file without its number."""
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"there is no file {error.filename}"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename} cannot be read or written ({error.strerror})"
+    return str(error)
 
 
 def import_summary(path: Path, measured: "Measurements") -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from scaleopt.cli.ending import refuse
-from scaleopt.cli.files import import_summary
+from scaleopt.cli.files import import_summary, sentence
 
 
 def import_logs(
@@ -49,13 +49,9 @@ def import_logs(
             typer.echo("\n".join(import_summary(log, run)))
             runs.append(run)
         table, context = join_measurements(runs, across=across)
-        if len(runs) > 1:
-            context["joined"] = [run.context["imported"] for run in runs]
-            notes = [note for run in runs for note in run.context["notes"]]
-            context["notes"] = list(dict.fromkeys(notes))
         write_measurements(out, table, context)
     except (MeasurementError, OSError) as error:
-        refuse(str(error))
+        refuse(sentence(error))
     typer.echo(f"{len(table)} rows written to {out}")
 
 

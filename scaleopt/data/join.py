@@ -76,7 +76,8 @@ def join_measurements(runs: Sequence[Measurements], *, across: bool = False) -> 
         across: whether to join runs that are not alike; the context then says in what they differ.
 
     Returns:
-        The rows one after another, and the first context.
+        The rows one after another, and the first context; which logs they are of, and what is not
+        alike or not known to be, stands there too.
 
     Raises:
         MeasurementError: no run, or runs that are not alike.
@@ -96,8 +97,17 @@ def join_measurements(runs: Sequence[Measurements], *, across: bool = False) -> 
             f"the tables were not measured alike ({'; '.join(said)}): fit each by itself, or join "
             "them knowingly with --across"
         )
+    kinds = [run.context.get("device_kind") for run in runs]
+    if len({*kinds}) > 1 and not said:
+        told = ", ".join(f"table {n}: {kind or 'unknown'}" for n, kind in enumerate(kinds, 1))
+        said.append(f"not every table says its devices ({told}), so they may be others")
     if said:
         context["joined_across"] = said
+    imported = [run.context["imported"] for run in runs if "imported" in run.context]
+    if len(runs) > 1 and imported:
+        context["joined"] = imported
+        notes = [note for run in runs for note in run.context.get("notes", [])]
+        context["notes"] = list(dict.fromkeys(notes))
     tables, first = [], {"run": 0, "round": 0}
     for measured in runs:
         table = measured.table

@@ -1,6 +1,7 @@
 """The table on disk: a CSV that an interrupted run leaves whole, and that is read back unforgiving.
 
-The first line is ``# scaleopt-measurements 1 {context as JSON}``, the second the column names.
+The first line is ``# scaleopt-measurements 1 {context as JSON}``, the second the column names; a
+CSV that begins with our column names is a table of which no context is known.
 `MeasurementWriter` appends and flushes each row as it is measured, so a crash costs at most the
 row being written; `read_measurements` drops such a cut last line with a warning, and refuses
 anything else that is wrong, naming file, line, rule and remedy.
@@ -23,6 +24,8 @@ from scaleopt.data.schema import COLUMNS, NAMED, NAMES, TRAINING, complaint
 
 SCHEMA_VERSION = 1
 _MAGIC = "# scaleopt-measurements"
+_LONGEST = 4096
+"""Bytes of a first line that are looked at."""
 
 
 class MeasurementError(ValueError):
@@ -135,7 +138,7 @@ def read_measurements(path: str | Path) -> Measurements:
     """Read a table, refusing whatever is not right in it.
 
     Args:
-        path: a file that `write_measurements` or a probe wrote.
+        path: a file that `write_measurements` or a probe wrote, or a CSV with these columns.
 
     Returns:
         The table (numbers as floats, counts as integers, empty cells as NaN) and its context.
@@ -147,20 +150,25 @@ def read_measurements(path: str | Path) -> Measurements:
     Warns:
         TruncatedLineWarning: the last line was cut off and was dropped.
     """
-    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
     if not text:
         raise MeasurementError(f"{path}: the file is empty; measure again with 'scaleopt probe'")
     lines = text.split("\n")
     cut = lines.pop()
-    context = _read_first_line(path, lines[0] if lines else cut)
-    if len(lines) < 2:
+    plain = _names_ours((lines or [cut])[0])
+    if plain and cut:  # of a file that was not written row by row
+        lines.append(cut)
+        cut = ""
+    context = {} if plain else _read_first_line(path, (lines or [cut])[0])
+    head = 1 if plain else 2
+    if len(lines) < head:
         raise MeasurementError(f"{path}:2: the line of column names is missing; {_MEASURE_AGAIN}")
-    names = next(csv.reader([lines[1]]), [])
-    _check_names(path, names)
+    names = [name.strip() for name in next(csv.reader([lines[head - 1]]), [])]
+    _check_names(f"{path}:{head}", names)
     if cut:
         notice = f"{path}:{len(lines) + 1}: the last line was cut off and is dropped: {cut[:60]!r}"
         warnings.warn(notice, TruncatedLineWarning, stacklevel=2)
-    table = _read_rows(path, names, lines[2:])
+    table = _read_rows(path, head, names, lines[head:])
     if table.empty:
         raise MeasurementError(f"{path}: the table has no rows; {_MEASURE_AGAIN}")
     return Measurements(table, context)
@@ -179,8 +187,9 @@ def is_table(path: str | Path) -> bool:
         OSError: the file cannot be read.
     """
     with Path(path).open("rb") as file:
-        start = file.read(len(_MAGIC))
-    return start == _MAGIC.encode() or not start
+        start = file.readline(_LONGEST)
+    named = _names_ours(start.decode("utf-8-sig", "replace"))
+    return start.startswith(_MAGIC.encode()) or named or not start
 
 
 def _names_with(training: Iterable[str]) -> list[str]:
@@ -201,6 +210,12 @@ def _cut_last_line(path: Path) -> None:
     with path.open("rb+") as file:
         whole = file.read()
         file.truncate(whole.rfind(b"\n") + 1)
+
+
+def _names_ours(line: str) -> bool:
+    """Whether a line names at least two of the columns that every table of ours has."""
+    names = {name.strip() for name in line.split(",")}
+    return len(names & {column.name for column in COLUMNS if column.required}) > 1
 
 
 _MEASURE_AGAIN = "measure again with 'scaleopt probe'"
@@ -244,16 +259,16 @@ def _read_first_line(path: str | Path, line: str) -> dict[str, Any]:
     return context
 
 
-def _check_names(path: str | Path, names: list[str]) -> None:
+def _check_names(where: str, names: list[str]) -> None:
     for name in names:
         if name not in NAMED:
-            raise MeasurementError(f"{path}:2: {_unknown_column(name)}")
+            raise MeasurementError(f"{where}: {_unknown_column(name)}")
         if names.count(name) > 1:
-            raise MeasurementError(f"{path}:2: column {name!r} stands twice; keep one")
+            raise MeasurementError(f"{where}: column {name!r} stands twice; keep one")
     for column in COLUMNS:
         if column.required and column.name not in names:
             raise MeasurementError(
-                f"{path}:2: column {column.name!r} is missing; every table needs it: "
+                f"{where}: column {column.name!r} is missing; every table needs it: "
                 f"{column.meaning}"
             )
 
@@ -267,11 +282,11 @@ def _unknown_column(name: str) -> str:
     return f"column {name!r} is not known; the columns are {', '.join(NAMED)}"
 
 
-def _read_rows(path: str | Path, names: list[str], lines: list[str]) -> pd.DataFrame:
+def _read_rows(path: str | Path, head: int, names: list[str], lines: list[str]) -> pd.DataFrame:
     reader = csv.reader(io.StringIO("\n".join(lines)))
     records: list[list[str]] = []
     for record in reader:
-        number = reader.line_num + 2
+        number = reader.line_num + head
         if len(record) != len(names):
             raise MeasurementError(
                 f"{path}:{number}: {len(record)} cells where {len(names)} columns are; "

@@ -6,7 +6,8 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from scaleopt.data.schema import NAMED, complaint
 from scaleopt.data.schema import OPS as KINDS
 from scaleopt.units import KiB, parse
 
+_UNIT = re.compile(r"[_ (\[](ns|us|ms|[kMGT]i?B|[kmgt]b)\)?\]?$", re.IGNORECASE)
+"""A unit that is not SI's own, at the end of a column's name."""
 LARGEST = 2**16 * KiB
 """Bytes of a JSON document that is read whole."""
 
@@ -29,15 +32,38 @@ class Column:
     def __init__(self, name: str, source: str) -> None:
         if name not in NAMED:
             raise MeasurementError(f"--map {name}={source}: the columns are {', '.join(NAMED)}")
-        self.name, self.source, self.factor = name, source, 1.0
+        self.name, self.source, self.factor, self.unit = name, source, 1.0, ""
         column, colon, unit = source.rpartition(":")
         if colon and NAMED[name].kind in ("number", "whole"):
-            self.source = column
+            self.source, self.unit = column, unit
             si = {"time_s": "s", "injected_s": "s", "flops": "FLOP"}.get(name, "B")
             try:
                 self.factor = parse(f"1 {unit}", si)
             except ValueError as error:
                 raise MeasurementError(f"--map {name}={source}: {error}") from None
+
+    def check(self, path: Path, names: Sequence[str]) -> None:
+        """Refuse a source that is neither a column nor a value, or whose unit is not said."""
+        if self.source in names:
+            told = _UNIT.search(self.source)
+            if told and not self.unit and NAMED[self.name].kind == "number":
+                raise MeasurementError(
+                    f"{path}: column {self.source!r} seems to be in {told[1]}, and our {self.name} "
+                    f"is in SI: write {self.name}={self.source}:{told[1]}, or its own unit"
+                )
+        elif not self._is_value():
+            raise MeasurementError(
+                f"{path}: no column {self.source!r} (--map {self.name}={self.source}); it has "
+                f"{', '.join(map(str, names))[:400]}"
+            )
+
+    def _is_value(self) -> bool:
+        """Whether the source can stand for every row."""
+        if self.name == "op":
+            key = self.source.strip().lower().replace("-", "_")
+            return key in KINDS or key in OPS
+        numeric = NAMED[self.name].kind in ("number", "whole")
+        return not numeric or printed(self.source.strip()) is not None
 
     def value(self, record: Mapping[str, Any]) -> Any:
         """The cell of a record, in SI; a source that is no column is a value for every row."""
@@ -58,13 +84,11 @@ def read_mapped(log: Log, path: Path, mapping: Mapping[str, str]) -> Iterator[di
     """The rows of a file by a mapping; records that lack what is needed are skipped."""
     columns = [Column(name, source) for name, source in mapping.items()]
     checked = False
-    for line, record in records(path):
+    for line, record in records(path, [column.source for column in columns]):
         log.lines = line.number
-        if not checked and not any(column.source in record for column in columns):
-            wanted = ", ".join(column.source for column in columns)
-            raise MeasurementError(
-                f"{path}: none of the columns {wanted}; it has {', '.join(map(str, record))[:400]}"
-            )
+        if not checked:
+            for column in columns:
+                column.check(path, [str(name) for name in record if name is not None])
         checked = True
         row = {column.name: column.value(record) for column in columns}
         missing = [name for name in ("op", "devices", "time_s") if name not in row]
@@ -85,7 +109,7 @@ def read_mapped(log: Log, path: Path, mapping: Mapping[str, str]) -> Iterator[di
             yield row
 
 
-def records(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
+def records(path: Path, wanted: Collection[str] = ()) -> Iterator[tuple[Line, dict[str, Any]]]:
     """Every record of a CSV, JSON, JSON lines or Parquet file, with its line or number."""
     with path.open("rb") as file:
         start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -94,14 +118,19 @@ def records(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
     elif start.startswith((b"{", b"[")):
         yield from _json(path)
     else:
-        yield from _csv(path)
+        yield from _csv(path, wanted)
 
 
-def _csv(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
+def _csv(path: Path, wanted: Collection[str]) -> Iterator[tuple[Line, dict[str, Any]]]:
     names: list[str] = []
     for line, cells in lines.records(path):
         if not names:
-            names = [name.strip() for name in cells]
+            found = [name.strip() for name in cells]
+            if line.text.startswith("#"):  # a comment, or a header behind its mark
+                found[0] = found[0].lstrip("# ")
+                if not {*found} & {*wanted}:
+                    continue
+            names = found
             continue
         record: dict[Any, Any] = dict(zip(names, cells, strict=False))
         if len(cells) != len(names):

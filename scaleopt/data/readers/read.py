@@ -120,9 +120,10 @@ def read_rows(
     names = ", ".join(formats)
     if not log.gathered:
         first = f": line {log.skipped[0].line}, {log.skipped[0].why}" if log.skipped else ""
+        known = "" if mapping else f"; the formats that are known are {KNOWN}"
         raise MeasurementError(
             f"{path}: looks like {names}, and has no row that can be read "
-            f"({log.skipped_count} lines skipped{first}); the formats that are known are {KNOWN}"
+            f"({log.skipped_count} lines skipped{first}){known}"
         )
     return Found(log, names)
 
@@ -131,6 +132,8 @@ def _read(log: Log, path: Path, given: Given, mapping: Mapping[str, str] | None)
     """Read a file; gives the formats that it is of."""
     with path.open("rb") as file:
         start = file.read(_START)
+    if not start:
+        raise MeasurementError(f"{path}: the file is empty")
     bare = start.lstrip(b"\xef\xbb\xbf \t\r\n")
     if packer := next((name for mark, name in _PACKED.items() if start.startswith(mark)), None):
         raise MeasurementError(f"{path}: compressed ({packer}); unpack it first")

@@ -85,6 +85,11 @@ def _settled(log: Log, block: Block, given: Given) -> list[dict[str, Any]]:
     nodes = given.nodes or block.nodes or log.launched_nodes
     if nodes is None and devices == 1:
         nodes = 1
+    if given.nodes and given.nodes > devices:
+        raise UnsaidError(
+            f"nodes is {given.nodes}, and the table at line {block.rows[0].line.number} is of "
+            f"{devices} devices; give the hosts that they are on"
+        )
     if nodes is not None and nodes > devices:
         log.note(f"nodes: {nodes} for {devices} devices cannot be, and is left out")
         nodes = None
@@ -137,6 +142,7 @@ def _run(log: Log, block: Block, given: Given) -> tuple[str, int]:
         log.note(f"operation {op}: from {why}, as the log does not say")
     low, high = fits[op]
     if given.devices:
+        _check_given(log, block, where, op, given.devices, fits[op])
         return op, given.devices
     if told and low <= told <= high:
         return op, told
@@ -164,6 +170,23 @@ def _run(log: Log, block: Block, given: Given) -> tuple[str, int]:
         f"{where} does not say how many devices took part (as far as it tells: {span}); "
         f"{_SAY_DEVICES}"
     )
+
+
+def _check_given(
+    log: Log, block: Block, where: str, op: str, devices: int, fits: tuple[int, int]
+) -> None:
+    """Refuse a number of devices that the bandwidths contradict; say one that the log does."""
+    low, high = fits
+    if low <= high and not low <= devices <= high:
+        span = f"{low}" if low == high else f"{low} to {high}"
+        raise UnsaidError(
+            f"{where} has the bandwidths of {op} on {span} devices, and not on the {devices} that "
+            "are given; leave devices=… (--devices) out, or give their number"
+        )
+    launched = (log.launched or 0) * block.per_process
+    told = block.devices or launched or devices
+    if told != devices:
+        log.note(f"devices {devices}: as given, in place of the {told} that the log says")
 
 
 def _possible_ops(block: Block) -> list[str]:
