@@ -201,3 +201,8 @@ def test_the_messages_take_what_the_machine_says(zero, along):
     assert float(machine_messages(machine, messages["data"])) == pytest.approx(
         float(terms.data), rel=1e-5
     )
+
+
+def test_a_stage_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="zero is 5; the stages are 0"):
+        Parallelism(data=2).specs(zero=5)

@@ -375,6 +375,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"memory": -1.0}, "memory is -1.0 B; it must be above 0"),
     ({"price": -1.0}, "price is -1.0 USD/s; it must be 0 or more"),
     ({"price": math.nan}, "price is nan USD/s"),
+    ({"price": 2}, "price is 2 USD/s, 7,200 USD an hour of a device; 2 USD an hour are 2 / hour"),
+    ({"peak_rate": 312}, "peak_rate is 312 FLOP/s; 300 TFLOP/s are 300 [*] TFLOP"),
     ({"power": 0.0}, "power is 0.0 W"),
     ({"peak_rate": 0.0}, "peak_rate is 0.0 FLOP/s"),
     ({"global_batch": 0}, "global_batch is 0; give a whole number above 0"),
@@ -445,6 +447,12 @@ def test_what_is_no_number_is_refused_with_a_sentence(wrong, says):
         ({"rate": 0.0}, "Machine: rate is 0.0; a plan needs a finite number, above 0"),
         ({"bandwidth": math.inf}, "Machine: bandwidth is inf"),
         ({"alpha": math.inf}, "Machine: alpha is inf; a plan needs a finite number, 0 or more"),
+        (
+            {"rate": 160},
+            "rate is 160 FLOP/s, as no machine has it; .* 100 TFLOP/s are 100 [*] TFLOP",
+        ),
+        ({"beta": 200}, "beta is 200 s/B, as no machine has it; .* is 1 / [(]200 [*] GB[)]"),
+        ({"alpha": 8}, "alpha is 8 s, as no machine has it; .* 8 µs are 8 [*] us"),
         ({"node_size": 2.5}, "node_size is 2.5; give a whole number above 0"),
     ],
 )

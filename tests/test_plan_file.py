@@ -52,7 +52,10 @@ def test_a_config_gives_the_published_parameters(config, published, tmp_path):
     [
         ("{", "is no JSON"),
         ("[1]", "holds no JSON object"),
-        ('{"hidden_size": 8}', "has no num_hidden_layers; is it a model's config.json"),
+        ('{"hidden_size": 8}', "names no model_type, and is read for bert, bloom"),
+        ('{"model_type": "llama", "hidden_size": 8}', "has no num_hidden_layers; is it a model's"),
+        (json.dumps(LLAMA | {"model_type": "mamba2"}), "has model_type 'mamba2', and is read for"),
+        (json.dumps(LLAMA | {"hidden_size": "8192"}), "hidden_size is '8192'; give a number"),
         (json.dumps(LLAMA | {"max_position_embeddings": None}), "has no max_position_embeddings"),
         (json.dumps(LLAMA | {"n_shared_experts": 1}), "experts that all tokens share"),
     ],
@@ -60,7 +63,7 @@ def test_a_config_gives_the_published_parameters(config, published, tmp_path):
 def test_a_config_that_cannot_be_is_refused(text, says, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((ValueError, TypeError), match=says):
         read_model(path)
 
 
@@ -143,6 +146,11 @@ def test_limits_that_nothing_keeps_have_an_exit_code_of_their_own(written):
         (('rate = "200 TFLOP/s"', ""), "[[offer]] 1 machine: missing 1 required"),
         (("devices = 16", ""), "[[offer]] 1 has no devices"),
         (("[run]", "[run"), "is no TOML"),
+        (
+            ("heads = 8", "heads = 9"),
+            "Transformer: heads is 9; it must divide the hidden size 1024",
+        ),
+        (('"200 GB/s"', "200"), "machine: link is 200 B/s; write it with its unit, as '200 GB/s'"),
         (("heads = 8", "heads = 0"), "Transformer: heads is 0; it must be 1 or more"),
         (("hidden = 1024", 'hidden = "1k"'), "[model]: hidden is '1k'; give a number, or true"),
         (("hidden = 1024", "config = 3"), "[model]: config is 3; give a file's name"),

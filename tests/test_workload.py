@@ -376,17 +376,26 @@ def test_a_plan_on_a_fit_says_how_sure_it_is(fit):
     assert sure.regret == pytest.approx(np.mean(regrets), abs=1e-4)
 
 
+def test_text_is_refused_where_it_enters():
+    with pytest.raises(TypeError, match="sample_flops is '24 GFLOP'; give a number in SI"):
+        so.DataParallel(
+            sample_flops="24 GFLOP",  # pyright: ignore[reportArgumentType]
+            gradient_bytes=1.0,
+            state_bytes=1.0,
+        )
+
+
 def test_a_fit_that_does_not_tell_what_a_plan_needs_is_refused():
     reduced = [(n, m, 1e-5 * n + m / 1e11) for n in (2, 4, 8) for m in (1e3, 1e6, 1e9)]
     table = pd.DataFrame(reduced, columns=["devices", "size_bytes", "time_s"])
     links = so.calibrate(table.assign(op="all_reduce"))
-    says = "rows do not tell rate, which a plan rests on.*Time matmuls, or steps"
+    says = r"rows do not tell rate, which a plan rests on.*Time matmuls, or steps"
     with pytest.raises(ValueError, match=says):
         plan(NETWORK, links, devices=1, memory=40 * GB, global_batch=256)
     alone = [(w, w / 1e14 + 1e-3) for w in (1e12, 1e13, 1e14)]
     table = pd.DataFrame(alone, columns=["flops", "time_s"]).assign(op="step", devices=1)
     chip = so.calibrate(table)
-    with pytest.raises(ValueError, match="rows do not tell alpha and beta.*Time all-reduces"):
+    with pytest.raises(ValueError, match=r"rows do not tell alpha and beta.*Time all-reduces"):
         plan(NETWORK, chip, devices=2, memory=40 * GB, global_batch=256)
     # On one device there is nobody to send to.
     assert plan(NETWORK, chip, devices=1, memory=40 * GB, global_batch=256).best is not None

@@ -85,7 +85,12 @@ def specs_of(*, sequence_parallel: bool, zero: int) -> Specs:
         sequence_parallel: whether hidden states are split along the tensor axis too.
         zero: ZeRO stage; 3 splits the weights over the replicas, and so the optimizer's numbers,
             which at stages 1 and 2 lie as these would at stage 3.
+
+    Raises:
+        ValueError: a stage that there is not.
     """
+    if zero not in range(4):
+        raise ValueError(f"zero is {zero!r}; the stages are 0 (plain), 1, 2 and 3")
     shared = ("data", "context") if zero >= 3 else None
     along = ("context", "tensor") if sequence_parallel else "context"
     return Specs(

@@ -92,8 +92,10 @@ class Transformer(eqx.Module):
         fused_attention: whether scores stay on the chip and never go to memory.
 
     Raises:
-        ValueError: a size below 1, key-value heads that do not divide the heads, or more active
-            experts than experts.
+        ValueError: a size below 1, heads that do not divide the hidden state and have no size of
+            their own, key-value heads that do not divide the heads, or more active experts than
+            experts.
+        TypeError: a size in words.
 
     >>> gpt3 = Transformer(
     ...     hidden=12288, layers=96, heads=96, seq_len=2048, vocab=50257, positions=2048
@@ -147,6 +149,9 @@ class Transformer(eqx.Module):
         fused_attention: bool = False,
     ) -> None:
         """See the class."""
+        for name, size in {"hidden": hidden, "heads": heads}.items():
+            if isinstance(size, str):
+                raise TypeError(f"Transformer: {name} is {size!r}; give a number")
         self.hidden, self.layers, self.heads = hidden, layers, heads
         self.seq_len, self.vocab = seq_len, vocab
         self.kv_heads = heads if kv_heads is None else kv_heads
@@ -166,7 +171,13 @@ class Transformer(eqx.Module):
             value = getattr(self, name)
             if isinstance(value, (int, float)) and not value >= 1:
                 raise ValueError(f"Transformer: {name} is {value}; it must be 1 or more")
-        heads, groups = self.heads, self.kv_heads
+        heads, groups, hidden = self.heads, self.kv_heads, self.hidden
+        uneven = isinstance(heads, int) and isinstance(hidden, int) and hidden % heads
+        if uneven and self.head_size == hidden / heads:
+            raise ValueError(
+                f"Transformer: heads is {heads}; it must divide the hidden size {hidden}, or give "
+                "head_size=…, that of each head"
+            )
         if isinstance(heads, int) and isinstance(groups, int) and heads % groups:
             raise ValueError(
                 f"Transformer: kv_heads is {groups}; it must divide the {heads} query heads"

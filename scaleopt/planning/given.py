@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
+from scaleopt.units import MB, million
+
 if TYPE_CHECKING:
     from scaleopt.fitting.result import Fit
 
@@ -80,6 +82,36 @@ def check_constants(machine: Any) -> None:
         least = "above 0" if name in ("rate", "bandwidth") else "0 or more"
         if not 0 <= constant < np.inf or (least == "above 0" and constant == 0):
             raise ValueError(f"{kind}: {name} is {value}; a plan needs a finite number, {least}")
+
+
+_BOUNDS = {
+    "rate": ("below", million, "FLOP/s", "100 TFLOP/s are 100 * TFLOP"),
+    "bandwidth": ("below", MB, "B/s", "2 TB/s are 2 * TB"),
+    "alpha": ("above", 1.0, "s", "8 µs are 8 * us"),
+    "network_alpha": ("above", 1.0, "s", "20 µs are 20 * us"),
+    "beta": ("above", 1 / MB, "s/B", "a link of 200 GB/s is 1 / (200 * GB)"),
+    "network_beta": ("above", 1 / MB, "s/B", "a link of 20 GB/s is 1 / (20 * GB)"),
+}
+"""What no machine has: such a number was written in another unit."""
+
+
+def check_scale(machine: Any) -> None:
+    """Refuse constants of a machine that are text, or in another unit than SI.
+
+    Raises:
+        TypeError: no number.
+        ValueError: one that no machine has.
+    """
+    kind = type(machine).__name__
+    for name, (side, bound, unit, meant) in _BOUNDS.items():
+        if not hasattr(machine, name):
+            continue
+        value = number(f"{kind}: {name}", getattr(machine, name), unit)
+        if 0 < value < bound if side == "below" else bound < value < np.inf:
+            raise ValueError(
+                f"{kind}: {name} is {value:g} {unit}, as no machine has it; it is in SI, so that "
+                f"{meant} of scaleopt.units"
+            )
 
 
 def check_told(fit: "Fit[Any]", needed: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ from scaleopt.models.machine import Machine
 from scaleopt.models.step import StepTime
 from scaleopt.models.workload_time import AnyMachine
 from scaleopt.planning.given import (
+    check_scale,
     check_told,
     is_number,
     number,
@@ -20,12 +21,14 @@ from scaleopt.planning.given import (
     whole_numbers,
 )
 from scaleopt.planning.on_host import at_each
-from scaleopt.units import PerSecond, Scalar, Seconds
+from scaleopt.units import MB, PerSecond, Scalar, Seconds, hour, million
 
 if TYPE_CHECKING:
     from scaleopt.fitting.result import Fit
 
 _MOST = 2**20
+_DEAREST = 1.0
+"""[USD/s] that no device costs."""
 _PRINTED = {"memory": "memory", "price": "price", "peak_rate": "bf16"}
 """What the catalogue gives of an offer, and what it calls that."""
 
@@ -101,7 +104,11 @@ class Offer:
 
     def __post_init__(self) -> None:
         """Refuse impossible numbers."""
-        number("memory", self.memory, "B")
+        if 0 < number("memory", self.memory, "B") < MB:
+            raise ValueError(
+                f"memory is {self.memory:g} B; it is in bytes, so that 80 GB are 80 * GB of "
+                "scaleopt.units"
+            )
         for name, unit in {"memory": "B", "power": "W", "peak_rate": "FLOP/s"}.items():
             value = getattr(self, name)
             if value is not None and not number(name, value, unit) > 0:
@@ -113,6 +120,16 @@ class Offer:
             value = getattr(self, name)
             if value is not None and not 0 <= number(name, value, unit) < np.inf:
                 raise ValueError(f"{name} is {value} {unit}; it must be 0 or more")
+        if self.price is not None and self.price > _DEAREST:
+            raise ValueError(
+                f"price is {self.price:g} USD/s, {self.price * hour:,.0f} USD an hour of a device; "
+                f"{self.price:g} USD an hour are {self.price:g} / hour of scaleopt.units"
+            )
+        if self.peak_rate is not None and self.peak_rate < million:
+            raise ValueError(
+                f"peak_rate is {self.peak_rate:g} FLOP/s; 300 TFLOP/s are 300 * TFLOP of "
+                "scaleopt.units"
+            )
         if self.interruptions > 0 and self.checkpoint == 0:
             raise ValueError(
                 f"interruptions at {self.interruptions:g}/s cost what is lost since a checkpoint; "
@@ -127,7 +144,9 @@ class Offer:
             raise ValueError(f"the fit failed, so nothing is planned on it: {self.fit.failure}")
         whole_number("node_size", getattr(self.model, "node_size", 1))
         several = int(self.counts()[-1]) > 1
-        if self.fit is not None:
+        if self.fit is None:
+            check_scale(self.machine)
+        else:
             check_told(self.fit, ("rate", "alpha", "beta") if several else ("rate",))
 
     @property

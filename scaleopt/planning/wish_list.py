@@ -27,7 +27,7 @@ from scaleopt.planning.plan import Plan, plan
 from scaleopt.planning.search import Tiles
 from scaleopt.planning.workload_wishes import workload_of
 from scaleopt.planning.written import above_0, known, made, quantities, quantity, table_of
-from scaleopt.units import hour
+from scaleopt.units import MB, hour
 
 if TYPE_CHECKING:
     from scaleopt.fitting.result import Fit
@@ -182,6 +182,9 @@ def _machine(written: dict[str, Any], where: str) -> Machine:
     for link, name in _LINKS.items():
         if link in written:
             place = f"{where}: {link}"
-            numbers[name] = 1 / above_0(quantity(written[link], "B/s", place), place)
+            speed = above_0(quantity(written[link], "B/s", place), place)
+            if speed < MB:
+                raise ValueError(f"{place} is {speed:g} B/s; write it with its unit, as '200 GB/s'")
+            numbers[name] = 1 / speed
     units = _MACHINE | dict.fromkeys(set(numbers) - set(_MACHINE), "")
     return made(Machine, quantities(numbers, units, where), where)

@@ -14,11 +14,20 @@ from scaleopt.planning.goal import OBJECTIVES, Limits, Run
 from scaleopt.planning.layouts import SCHEDULES, Bounds
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.options import Options
-from scaleopt.units import MB
 
 T = TypeVar("T")
 
-_WHOLE = ("hidden", "layers", "heads", "kv_heads", "seq_len", "vocab", "experts", "active_experts")
+_WHOLE = (
+    "hidden",
+    "layers",
+    "heads",
+    "kv_heads",
+    "head_size",
+    "seq_len",
+    "vocab",
+    "experts",
+    "active_experts",
+)
 
 
 _MEMBERS = ("splits", "samples", "work", "memory", "sample_flops")
@@ -67,11 +76,6 @@ def check_machines(offers: Sequence[Offer]) -> None:
             )
         if offer.fit is None:
             check_constants(offer.model)
-        if offer.memory < MB:
-            raise ValueError(
-                f"memory is {offer.memory:g} B; it is in bytes, so that 80 GB are 80 * GB of "
-                "scaleopt.units"
-            )
 
 
 def check_model(model: Transformer) -> None:
