@@ -2,12 +2,15 @@
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 import simulated
 from hypothesis import given
 from hypothesis import strategies as st
 
 import scaleopt as so
+from scaleopt.show.record import record
+from scaleopt.show.text import report
 
 STEP = so.StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167)
 MACHINES = 1000
@@ -187,8 +190,26 @@ def test_what_the_rows_do_not_see_leaves_the_optimum_open():
     fit = so.calibrate(simulated.table(0, works=(1e14,), sizes=(1e9,), reduced=()))
     other = so.optimal_devices(fit, 1e13, 1e9)
     assert (other.low, other.high) == (1.0, np.inf)
-    assert so.best_devices(fit, 1e13, 1e9, max_devices=100)[1:3] == (1.0, 100.0)
+    assert np.isnan(other.value)
+    best = so.best_devices(fit, 1e13, 1e9, max_devices=100)
+    assert best[1:3] == (1.0, 100.0)
+    assert np.isnan(best.value)
     assert so.optimal_devices(fit, 1e14, 1e9).low > 1.0
+
+
+def test_where_nothing_is_told_no_number_looks_like_an_answer():
+    """Three rows: a choice has no best, no time there, no share and no contradiction."""
+    table = pd.DataFrame({"op": "step", "devices": [1, 2, 4], "time_s": [0.01, 0.006, 0.004]})
+    fit = so.calibrate(table.assign(flops=1e9, size_bytes=1e6))
+    choice = so.choose_devices(fit, 1e9, 1e6, max_devices=4)
+    assert choice.open
+    assert np.isnan([choice.optimal.value, choice.best.value, choice.time.time]).all()
+    assert (choice.shares, choice.limit, choice.contradiction) == ({}, "not told", None)
+    assert np.isnan(so.best_devices(fit, 1e9, 1e6).value)
+    assert "any number may be" in report(fit, choice, {})
+    told = record(fit, choice, {})["choice"]
+    assert told["best_devices"]["value"] is None
+    assert told["time_s"]["value"] is None
 
 
 def test_an_optimum_at_a_limit_is_no_more_certain_than_elsewhere():

@@ -17,6 +17,7 @@ from scaleopt.planning.optimum import (
     check_workload,
     of_step_time,
     optimum_is_open,
+    told,
 )
 from scaleopt.units import Scalar, real
 
@@ -63,7 +64,8 @@ def best_devices(
         level: of the interval, for a fit.
 
     Returns:
-        N; for a fit an `Estimate` whose range is of whole numbers too.
+        N; for a fit an `Estimate` whose range is of whole numbers too, and whose value is nan where
+        its rows leave every number possible.
 
     Raises:
         ValueError: no `max_devices` where every further device helps (α = 0), or for a callable
@@ -136,11 +138,12 @@ def _best_of_fit(
             "use best_devices(fit.model, …) or propagate(…, fit)"
         )
     limit = np.inf if most is None else float(most)
-    value = float(best_devices(fit.model, flops, size, max_devices=most))
     # Whole numbers do not move with a small change, so it is N* that tells of blind directions.
     if optimum_is_open(fit, flops, size):
-        return Estimate(value, 1.0, limit, level)
-    return propagate(_WholeOf(flops, size, limit), fit, level)._replace(value=value)
+        return Estimate(np.nan, 1.0, limit, level)
+    value = float(best_devices(fit.model, flops, size, max_devices=most))
+    whole = propagate(_WholeOf(flops, size, limit), fit, level)._replace(value=value)
+    return told(whole, limit)
 
 
 def _best_by_trial(time: TimeModel, flops: float, size: float, most: int) -> int:

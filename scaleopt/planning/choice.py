@@ -25,16 +25,16 @@ class DeviceChoice:
     size: float
     """M [B] of the gradients."""
     optimal: Estimate
-    """Real N*, without a limit on devices; may be infinite."""
+    """Real N*, without a limit on devices; may be infinite; nan where nothing tells it."""
     best: Estimate
-    """The best whole N up to `max_devices`."""
+    """The best whole N up to `max_devices`; nan where nothing tells it, as all that is at it."""
     max_devices: int
     time: Prediction
     """Seconds of a step at `best`."""
     single_time: Prediction
     """Seconds of a step on one device."""
     slowdown_at_double: float
-    """T(2N*)/T(N*) − 1; NaN where N* is infinite."""
+    """T(2N*)/T(N*) − 1; NaN where N* is infinite or not told."""
     shares: dict[str, float]
     """Share of the step that each term takes at `best`."""
     measured_devices: int
@@ -50,11 +50,11 @@ class DeviceChoice:
     @property
     def contradiction(self) -> int | None:
         """The number of devices that was measured faster than `best` was, by a tenth or more."""
-        best = int(self.best.value)
+        best = self.best.value
         if best not in self.measured:
             return None
         fastest = min(self.measured, key=lambda devices: self.measured[devices])
-        slower = self.measured[best] > _CLEARLY * self.measured[fastest]
+        slower = self.measured[int(best)] > _CLEARLY * self.measured[fastest]
         return fastest if slower else None
 
     @property
@@ -64,7 +64,9 @@ class DeviceChoice:
 
     @property
     def limit(self) -> str:
-        """The term that takes the largest share of the step at `best`."""
+        """The term that takes the largest share of the step at `best`; "not told" without one."""
+        if not self.shares:
+            return "not told"
         return max(self.shares, key=lambda term: self.shares[term])
 
 
@@ -90,23 +92,27 @@ def choose_devices(
     step = fit.model
     optimal = optimal_devices(fit, flops, size, level=level)
     best = best_devices(fit, flops, size, max_devices=max_devices, level=level)
+    here, named = not np.isnan(best.value), dict[str, float]()
     with jax.enable_x64(True):
-        terms = jax.jit(StepTime.terms)(step, best.value, flops, size)
-        named = {name: float(getattr(terms, name)) for name in terms.__dataclass_fields__}
+        if here:
+            terms = jax.jit(StepTime.terms)(step, best.value, flops, size)
+            named = {name: float(getattr(terms, name)) for name in terms.__dataclass_fields__}
         slowdown = np.nan
         if np.isfinite(optimal.value):
             about = np.array([1.0, 2.0]) * optimal.value
             at, doubled = np.asarray(jax.jit(step)(about, flops, size))
             slowdown = doubled / at - 1
     total = sum(named.values())
+    unknown = Prediction(*(np.asarray(number) for number in (np.nan, 0.0, np.inf)))
+    at = {"flops": flops, "size": size, "level": level}
     return DeviceChoice(
         flops=flops,
         size=size,
         optimal=optimal,
         best=best,
         max_devices=max_devices,
-        time=fit.predict(devices=best.value, flops=flops, size=size, level=level),
-        single_time=fit.predict(devices=1, flops=flops, size=size, level=level),
+        time=fit.predict(devices=best.value, **at) if here else unknown,
+        single_time=fit.predict(devices=1, **at),
         slowdown_at_double=slowdown,
         shares={name: seconds / total for name, seconds in named.items()},
         measured_devices=int(fit.rows["devices"].max()),

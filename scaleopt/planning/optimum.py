@@ -74,7 +74,8 @@ def optimal_devices(
         level: of the interval, for a fit.
 
     Returns:
-        N*, at least 1, differentiable in every parameter; for a fit an `Estimate` with its range.
+        N*, at least 1, differentiable in every parameter; for a fit an `Estimate` with its range,
+        whose value is nan where its rows leave every number possible.
 
     Raises:
         ValueError: `max_devices` below 1.
@@ -91,9 +92,8 @@ def optimal_devices(
     """
     check_limit(max_devices)
     if isinstance(step_time, Fit):
-        estimate = optimum_of_fit(step_time, flops, size, max_devices, level)
         most = float("inf") if max_devices is None else max_devices
-        return estimate._replace(low=max(estimate.low, 1.0), high=min(estimate.high, most))
+        return told(optimum_of_fit(step_time, flops, size, max_devices, level), most)
     return _optimum(step_time, flops, size, np.inf if max_devices is None else max_devices)
 
 
@@ -109,6 +109,12 @@ def check_workload(flops: float, size: float) -> None:
         raise ValueError(f"flops={flops} FLOP; the work of a step must be above 0 and finite")
     if not 0 <= size < np.inf:
         raise ValueError(f"size={size} B; the bytes of the gradients must be 0 or more and finite")
+
+
+def told(estimate: Estimate, most: float) -> Estimate:
+    """An estimate of devices within 1 and the most; nan where any number may be."""
+    value = np.nan if estimate.low <= 1 and np.isinf(estimate.high) else estimate.value
+    return estimate._replace(value=value, low=max(estimate.low, 1.0), high=min(estimate.high, most))
 
 
 def _optimum(time: TimeModel, flops: Scalar, size: Scalar, most: Scalar) -> Array:
@@ -207,10 +213,10 @@ def _safe_root(square: Array) -> Array:
 def optimum_of_fit(
     fit: Fit[Any], flops: Scalar, size: Scalar, most: float | None, level: float
 ) -> Estimate:
-    """N* of a fit, its range unbounded below where the rows do not see what N* hangs on."""
+    """N* of a fit; all numbers where the rows do not see what N* hangs on."""
     optimum = _OptimumOf(flops, size, np.inf if most is None else most)
     if isinstance(fit.model, StepTime) and optimum_is_open(fit, flops, size):
-        return Estimate(float(optimum(fit.model)), -np.inf, np.inf, level)
+        return Estimate(np.nan, -np.inf, np.inf, level)
     return propagate(optimum, fit, level)
 
 

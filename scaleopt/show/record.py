@@ -7,7 +7,7 @@ from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
 from scaleopt.planning.choice import DeviceChoice
 from scaleopt.show.origin import origin
-from scaleopt.show.remarks import remarks
+from scaleopt.show.remarks import contradicted, remarks
 
 RECORD_VERSION = 2
 
@@ -62,7 +62,8 @@ def record(
         },
         "choice": None if choice is None else _choice(choice),
         "unidentified": list(fit.unidentified),
-        "careful": remarks(fit, choice, context)["What to be careful about:"],
+        "careful": contradicted(choice)
+        + remarks(fit, choice, context)["What to be careful about:"],
         "notes": list(fit.notes),
         "origin": origin(fit, choice, context),
         "context": context,

@@ -25,7 +25,8 @@ def remarks(
         context: of the table that was fitted.
 
     Returns:
-        The sentences by title; a title without any has an empty list.
+        The sentences by title; a title without any has an empty list. What speaks against the
+        choice itself is apart, in `contradicted`.
     """
     careful = [] if choice is None else _about_choice(choice)
     return {
@@ -40,13 +41,18 @@ def any_row(rows: pd.DataFrame, flag: str) -> bool:
     return flag in rows and bool(rows[flag].astype(bool).any())
 
 
+def contradicted(choice: DeviceChoice | None) -> list[str]:
+    """That the measurements speak against the best number, to stand before it."""
+    if choice is None or choice.contradiction is None:
+        return []
+    return [
+        f"MEASURED OTHERWISE: this step was fastest on {choice.contradiction}, not on "
+        f"{int(choice.best.value)} devices; trust the measurements, not the model"
+    ]
+
+
 def _about_choice(choice: DeviceChoice) -> list[str]:
     said = []
-    if choice.contradiction is not None:
-        said.append(
-            f"MEASURED OTHERWISE: this step was fastest on {choice.contradiction}, not on "
-            f"{int(choice.best.value)} devices; trust the measurements, not the model"
-        )
     if choice.optimal.value > choice.measured_devices and not choice.open:
         said.append(
             f"N* lies beyond the {choice.measured_devices} measured: it trusts the model's form, "

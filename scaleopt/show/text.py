@@ -15,7 +15,7 @@ from scaleopt.models.step import StepTime
 from scaleopt.planning.choice import DeviceChoice
 from scaleopt.show.diagnostics_rows import rows_against
 from scaleopt.show.origin import origin
-from scaleopt.show.remarks import any_row, remarks
+from scaleopt.show.remarks import any_row, contradicted, remarks
 from scaleopt.units import format_si
 
 _WIDTH = 100
@@ -72,19 +72,20 @@ def heading(context: dict[str, Any]) -> str:
 
 def decision(choice: DeviceChoice) -> str:
     """How many devices, how sure, what double costs, and what limits."""
-    best, limit = int(choice.best.value), choice.limit
     work, bytes_ = format_si(choice.flops, "FLOP"), format_si(choice.size, "B")
     if choice.open:
         return (
             f"For steps of {work} with {bytes_} of gradients these rows do not tell how many "
             "devices are best:\n  any number may be; what could not be told is listed below."
         )
+    best, limit = int(choice.best.value), choice.limit
     seconds = f"{format_si(float(choice.time.time), 's')} a step"
     scatter = (
         f"{format_si(float(choice.time.low), 's')} … {format_si(float(choice.time.high), 's')}"
     )
     lines = [
         f"For steps of {work} with {bytes_} of gradients:",
+        *(f"  {said}" for said in contradicted(choice)),
         f"  best of up to {choice.max_devices}: {best} {_range(choice.best)}, {seconds} "
         f"({scatter} for a measurement), {choice.speedup:.2f} times as fast as one",
         f"  without a limit: N* = {_count(choice.optimal.value)} {_range(choice.optimal)}"
