@@ -140,4 +140,8 @@ PRECISE = {
     "algorithm_bandwidth": lambda m, t: m / t,
     "bus_bandwidth": lambda m, t, n: (2 - 2 / n) * m / t,
     "bus_time": lambda m, b, n: (2 - 2 / n) * m / b,
+    "halo_time": lambda cells, n, s, a, b, w: 6 * (a + b * w * s * (cells / n) ** (mp.mpf(2) / 3)),
+    "summa_time": lambda left, right, r, c, a, b, q: (
+        q * (c + r - 2) * a + b * ((c - 1) / c * left / r + (r - 1) / r * right / c)
+    ),
 }
