@@ -197,7 +197,7 @@ def test_the_messages_take_what_the_machine_says(zero, along):
     terms = zero_terms(machine, GPT, split, zero)
     messages = split.messages(GPT, zero=zero)
     inside = sum(float(machine_messages(machine, messages[a])) for a in ("tensor", "context"))
-    assert inside == pytest.approx(float(terms.tensor), rel=1e-5)
+    assert inside == pytest.approx(float(terms.tensor + terms.context), rel=1e-5)
     assert float(machine_messages(machine, messages["data"])) == pytest.approx(
         float(terms.data), rel=1e-5
     )

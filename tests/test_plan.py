@@ -500,6 +500,26 @@ def test_a_long_sequence_is_shared_where_that_helps():
     assert shared.configurations > alone.configurations
 
 
+def test_devices_and_experts_are_counted_in_words():
+    run: dict[str, Any] = {"global_batch": 16, "memory": 80 * GB, "devices": 16}
+    run["objective"] = "devices"
+    alone = plan(gpt(), MACHINE, **run)
+    assert "\n  1 device, global batch 16: one device" in alone.explain()
+    assert alone.best is not None
+    pressed = plan(gpt(), MACHINE, **run, deadline=0.6 * alone.best.time)
+    assert "deadline: without it 1 device would do" in pressed.explain()
+    assert "memory of a device" not in pressed.explain()  # with more of it there are still two
+    # Experts lie within the replicas, and what is sent to them has a line of its own.
+    mixture = gpt(experts=8, active_experts=2)
+    shared = plan(mixture, MACHINE, **COMMON | {"memory": 24 * GB, "zero": (0,)})
+    assert shared.best is not None
+    split = shared.best.split
+    assert f"expert {int(split.expert)} within data" in str(shared.best)
+    terms, _ = shared.searched[0].breakdown(shared.best)
+    assert terms["expert"] > 0
+    assert terms["tensor"] == 0 if int(split.tensor) == 1 else terms["tensor"] > 0
+
+
 def test_experts_are_shared_where_memory_is_short():
     mixture = gpt(experts=16, active_experts=2)
     run: dict[str, Any] = COMMON | {"memory": 24 * GB, "zero": (0,)}

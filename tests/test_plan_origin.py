@@ -45,6 +45,15 @@ def test_every_number_of_a_plan_says_where_it_is_from():
     assert "b: assumed: memory 40 GB, as you gave it" in said
 
 
+def test_a_rate_above_the_peak_is_said():
+    said = "rate 100 TFLOP/s is above the peak rate 50 TFLOP/s: one of them is wrong"
+    wishes = {"devices": 1, "memory": 40e9, "global_batch": 8}
+    assert said in so.plan(MODEL, MACHINE, peak_rate=50e12, **wishes).explain()
+    late = so.plan(MODEL, MACHINE, peak_rate=50e12, deadline=1e-9, **wishes)
+    assert said in late.explain()
+    assert "above the peak" not in so.plan(MODEL, MACHINE, peak_rate=2e14, **wishes).explain()
+
+
 def test_a_plan_on_a_fit_rests_on_its_rows():
     step = so.StepTime(rate=1e14, alpha=1e-5, beta=1e-11, serial_time=1e-3)
     works = [(n, w, m) for n in (1, 2, 4, 8) for w, m in ((1e14, 1e6), (4e14, 1e6), (1e14, 1e9))]

@@ -104,7 +104,7 @@ def test_the_plan_equals_brute_force(kind):
         devices = np.unique(draw.choice(np.arange(1, 25), int(draw.integers(1, 8)))).tolist()
         # Limits about what a middling split takes, so that about every fourth bites.
         tried = [it for n in devices for b in batches for it in split(sizes, machine, n, b)]
-        seconds, held, _ = np.median(tried, axis=0) if tried else (1.0, 1.0, 1)
+        seconds, held, _ = np.median(tried, axis=0) if tried else (1.0, 1e9, 1)
         samples = 20_000.0 if batches[0] else None
         length = 100 if samples is None else samples / np.median(batches)
         limits: dict[str, float] = {
@@ -112,7 +112,7 @@ def test_the_plan_equals_brute_force(kind):
             "budget": float(draw.choice([math.inf, length * seconds * draw.lognormal(2, 1)])),
         }
         wishes: dict[str, Any] = {
-            "memory": float(held * draw.lognormal(0.3, 0.7)),
+            "memory": max(float(held * draw.lognormal(0.3, 0.7)), MB),
             "price": 1.0,
             "objective": str(draw.choice(["time", "cost", "cost_time", "devices"])),
             "samples": samples,

@@ -49,7 +49,11 @@ class TrainingTerms(eqx.Module):
     memory: Seconds
     """What is element-wise, and the optimizer's update."""
     tensor: Seconds
-    """All-reduces inside the layers, keys and values passed around, tokens sent to experts."""
+    """All-reduces inside the layers."""
+    context: Seconds
+    """Keys and values passed around."""
+    expert: Seconds
+    """Tokens sent to experts and back."""
     pipeline: Seconds
     """Filling and draining the pipeline, and passing on between stages."""
     data: Seconds
@@ -60,8 +64,9 @@ class TrainingTerms(eqx.Module):
     @property
     def total(self) -> Seconds:
         """Seconds of the whole step."""
+        inside = self.tensor + self.context + self.expert
         waiting = self.pipeline + self.data + self.overhead
-        return self.compute + self.memory + self.tensor + waiting
+        return self.compute + self.memory + inside + waiting
 
 
 class Machine(eqx.Module):
@@ -188,14 +193,15 @@ class Machine(eqx.Module):
         weights, core = count.products.weights, count.products.attention
         passes = count.passes * self.compute(weights) + count.core_passes * self.compute(core)
         compute, memory = batch * passes, count.moved / self.bandwidth
-        reduced = count.reductions * self.ring(split, split.tensor, 1, count.message)
+        summed = count.reductions * self.ring(split, split.tensor, 1, count.message)
         near = tensor * context <= self.node_size
         handed = jnp.where(near, self.alpha, self.network_alpha)
         handed = handed + jnp.where(near, self.beta, self.network_beta) * count.keys
-        reduced = reduced + 3 * (context - 1) * handed
+        passed_on = 3 * (context - 1) * handed
         sent = self.exchange(split, split.expert, split.tensor, count.routed)
-        reduced = reduced + count.reductions * sent  # to the experts and back, as often
-        device = compute + memory + reduced + self.kernel * count.passes
+        sent = count.reductions * sent  # to the experts and back, as often
+        inside = summed + passed_on + sent
+        device = compute + memory + inside + self.kernel * count.passes
         launched = self.host + self.jitter * jnp.log(tensor)
         layer = smooth_maximum(device, launched * count.passes)
         crossing = tensor * context * data >= self.node_size
@@ -210,10 +216,12 @@ class Machine(eqx.Module):
         return TrainingTerms(
             compute=done * compute + micro_batches * head,
             memory=done * memory + micro_batches * count.logits / self.bandwidth + update,
-            tensor=done * reduced,
+            tensor=done * summed,
+            context=done * passed_on,
+            expert=done * sent,
             pipeline=idle * count.stage_layers * (layer - spared) + count.rounds * passing,
             data=(1 - self.overlap) * self.gradients(split, count),
-            overhead=done * (layer - compute - memory - reduced) + once,
+            overhead=done * (layer - compute - memory - inside) + once,
         )
 
     def __call__(self, model: Transformer, split: Parallelism) -> Seconds:

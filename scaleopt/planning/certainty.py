@@ -20,7 +20,7 @@ from scaleopt.planning.layouts import AXES, batch_of, devices_of
 from scaleopt.planning.searched import Searched
 from scaleopt.planning.searched_layouts import SearchedLayouts
 from scaleopt.planning.tables import OPTIONS, Problem, evaluate, parts_of, step_of
-from scaleopt.planning.words import dollars, duration, percent
+from scaleopt.planning.words import counted, dollars, duration, percent
 from scaleopt.units import Scalar
 
 CANDIDATES = 256
@@ -75,7 +75,7 @@ class Certainty:
         said += [f"keeps the {name}: {percent(odds)} likely" for name, odds in self.kept.items()]
         for other in self.candidates[:3]:
             said.append(
-                f"{percent(other.probability)}: {other.found.devices} devices, {other.found}"
+                f"{percent(other.probability)}: {counted(other.found.devices)}, {other.found}"
             )
         return said
 

@@ -11,6 +11,7 @@ from scaleopt.planning.goal import Goal
 from scaleopt.planning.layouts import AXES
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.options import Options
+from scaleopt.planning.words import counted
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Configuration:
     def headline(self) -> str:
         """Devices, batch and split in one line."""
         named = f"{self.offer.name}: " if self.offer.name else ""
-        return f"{named}{self.devices} devices, global batch {self.global_batch}: {self}"
+        return f"{named}{counted(self.devices)}, global batch {self.global_batch}: {self}"
 
     def row(self) -> dict[str, Any]:
         """As a row of a table."""
@@ -98,9 +99,13 @@ class Configuration:
     def __str__(self) -> str:
         """The split in one line, without what is 1 or off."""
         split = self.split
-        axes = ("data", "tensor", "context", "expert", "pipeline")
+        axes = ("data", "tensor", "context", "pipeline")
         parts = [f"{axis} {int(getattr(split, axis))}" for axis in axes]
         parts = [part for part in parts if not part.endswith(" 1")] or ["one device"]
+        if int(split.expert) > 1:
+            # No factor of the devices: experts are shared by those that hold other tokens.
+            wide = "data × context" if int(split.context) > 1 else "data"
+            parts.append(f"expert {int(split.expert)} within {wide}")
         if int(split.interleave) > 1:
             parts.append(f"interleave {int(split.interleave)}")
         if split.zero_bubble:

@@ -8,9 +8,9 @@ import numpy as np
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.extrapolation import extrapolations
 from scaleopt.planning.limits import Infeasible, binding, infeasible
-from scaleopt.planning.origin import origin
+from scaleopt.planning.origin import beyond_peak, origin
 from scaleopt.planning.searched import Searched
-from scaleopt.planning.words import amount, dollars, duration, gigabytes, percent
+from scaleopt.planning.words import amount, counted, dollars, duration, gigabytes, percent
 
 if TYPE_CHECKING:
     from scaleopt.planning.plan import Plan
@@ -28,7 +28,7 @@ def explain(plan: "Plan") -> str:
     goal = _side(plan, best).goal
     parts = [
         f"Best for {_AIMS[goal.objective]}, of {plan.configurations:,} configurations:",
-        *_indent(best.headline, _takes(plan, best)),
+        *_indent(best.headline, _takes(plan, best), *beyond_peak(best.offer)),
         "",
         "Where a step goes:",
         *_indent(*_step(plan, best)),
@@ -120,7 +120,7 @@ def _binding(plan: "Plan", best: Configuration) -> list[str]:
     lines = []
     for bound in binding(plan.searched, best):
         if goal.objective == "devices":
-            gain = f"{int(bound.value)} devices"
+            gain = f"{counted(round(bound.value))} would do"
         else:
             gain = f"{percent(1 - bound.value / reached)} less {_AIMS[goal.objective]}"
         lines.append(f"{_LIMIT_NAMES[bound.limit]}: without it {gain}")
@@ -157,7 +157,7 @@ def _alternatives(plan: "Plan", best: Configuration) -> list[str]:
         lines.append(other.headline)
         if goal.objective == "devices":
             more = other.devices - best.devices
-            lines.append(f"    {more} devices more" if more else "    as many devices, but slower")
+            lines.append(f"    {counted(more)} more" if more else "    as many devices, but slower")
         else:
             worse = percent(objective_of(plan, other) / reached - 1)
             lines.append(
@@ -186,7 +186,8 @@ def _unfeasible(plan: "Plan", why: Infeasible) -> str:
         return _no_split(plan, why)
     lines = ["Nothing keeps every limit."]
     for short in why.shortfalls:
-        lines += ["", f"{short.kind}:", *_indent(short.found.headline, _takes(plan, short.found))]
+        said = short.found.headline, _takes(plan, short.found), *beyond_peak(short.found.offer)
+        lines += ["", f"{short.kind}:", *_indent(*said)]
         for limit, (found, allowed) in short.breaks.items():
             lines.append(f"  breaks the {_LIMIT_NAMES[limit]}: {_beyond(limit, found, allowed)}")
     lines += ["", "What would do, everything else kept:"]

@@ -64,7 +64,7 @@ def binding(sides: Sequence[Searched], best: Configuration) -> tuple[Binding, ..
         ]
         value = least(values)[0]
         if sides[0].goal.objective == "devices":
-            better = int(value) < best.devices
+            better = round(min(value, best.devices)) < best.devices
         else:
             better = value < reached * (1 - _NOTICED)
         if better:

@@ -86,7 +86,7 @@ def read_model(path: str | Path, *, seq_len: int | None = None, **changes: Any) 
 def _kind(config: dict[str, Any], path: Path) -> str:
     """The kind of model: one whose layers are known, since sizes alone do not tell them."""
     kind = config.get("model_type")
-    if kind not in _UNGATED + _GATED:
+    if not isinstance(kind, str) or kind not in _UNGATED + _GATED:
         said = "names no model_type" if kind is None else f"has model_type {kind!r}"
         raise ValueError(
             f"{path} {said}, and is read for {', '.join(sorted(_UNGATED + _GATED))} alone; if it "

@@ -40,7 +40,8 @@ def provenance(plan: "Plan") -> dict[str, Provenance]:
         prefix = f"{offer.name or place}." if len(offers) > 1 else ""
         found |= {prefix + name: it for name, it in _of_offer(offer).items()}
     reckoned = "assumed" if any(offer.fit is None for offer in offers) else "fitted"
-    return found | dict.fromkeys(("step_time", "time", "cost", "memory_needed", "mfu"), reckoned)
+    found |= dict.fromkeys(("step_time", "time", "cost", "memory_needed", "mfu"), reckoned)
+    return found
 
 
 def _of_offer(offer: Offer) -> dict[str, Provenance]:
@@ -67,6 +68,17 @@ def origin(plan: "Plan") -> list[str]:
         named = f"{offer.name}: " if offer.name and len(plan.searched) > 1 else ""
         lines += [f"{named}{line}" for line in _sentences(offer)]
     return lines
+
+
+def beyond_peak(offer: Offer) -> list[str]:
+    """A sentence where a machine is faster than its devices can be."""
+    rate = float(offer.model.rate)
+    if rate <= offer.peak:
+        return []
+    reached, peak = (format_si(it, "FLOP/s") for it in (rate, offer.peak))
+    return [
+        f"rate {reached} is above the peak rate {peak}: one of them is wrong, and so is the MFU"
+    ]
 
 
 def _sentences(offer: Offer) -> list[str]:

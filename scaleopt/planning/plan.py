@@ -38,6 +38,7 @@ from scaleopt.planning.wishes import (
     check_workload,
     options_of,
 )
+from scaleopt.planning.words import counted
 from scaleopt.planning.workload_search import SearchedWorkload
 from scaleopt.units import Scalar
 
@@ -59,7 +60,7 @@ class Plan:
     """How sure it is; None where the machine was given, not fitted."""
 
     def __repr__(self) -> str:
-        found = f"{self.best.devices} devices, {self.best}" if self.best else "infeasible"
+        found = f"{counted(self.best.devices)}, {self.best}" if self.best else "infeasible"
         return f"Plan({found}); print(plan.explain()) for more"
 
     @property

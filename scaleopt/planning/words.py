@@ -47,6 +47,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g} %" if abs(share) < 0.995 else f"{100 * share:,.0f} %"
 
 
+def counted(devices: int) -> str:
+    """A number of devices.
+
+    >>> counted(1), counted(64)
+    ('1 device', '64 devices')
+    """
+    return f"{devices} device{'' if devices == 1 else 's'}"
+
+
 def amount(count: float) -> str:
     """A count.
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.words import counted
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class WorkloadConfiguration(Configuration):
         """Devices, samples where they were chosen, and split, in one line."""
         named = f"{self.offer.name}: " if self.offer.name else ""
         batch = f", global batch {self.batch}" if self.chosen else ""
-        return f"{named}{self.devices} devices{batch}: {self}"
+        return f"{named}{counted(self.devices)}{batch}: {self}"
 
     def row(self) -> dict[str, Any]:
         """As a row of a table."""
