@@ -23,7 +23,8 @@ HUBER = 1.345
 TUKEY = 4.685
 NORMAL_MAD = 0.6744897501960817
 """The median absolute deviation of a standard normal."""
-_POOLED_ROWS = 5.0
+POOLED_ROWS = 5.0
+"""In how many rows of a kind the noise of all kinds counts as seen."""
 _SMALLEST_SCALE = 1e-9
 
 Rho = Callable[[Array], Array]
@@ -152,7 +153,7 @@ def noise_scale(
         spare = rows[:, :1] / np.maximum(rows[:, :1] - free, 1.0)
         scale = np.sqrt(spare * (among @ size[..., None] ** 2)[..., 0] / np.maximum(rows, 1.0))
     pooled, own, rows = scale[:, :1], scale[:, -len(kind) :], rows[:, -len(kind) :]
-    variance = (rows * own**2 + _POOLED_ROWS * pooled**2) / (rows + _POOLED_ROWS)
+    variance = (rows * own**2 + POOLED_ROWS * pooled**2) / (rows + POOLED_ROWS)
     return np.maximum(np.sqrt(variance), _SMALLEST_SCALE)
 
 

@@ -1,9 +1,10 @@
 """How far a fit can be trusted: covariance, and the directions that the rows do not see.
 
 The covariance is that of an M-estimator, A⁻¹ B A⁻¹: A the mean slope of the influence, B its
-variance, each averaged over a kind of row. Where rows hang together (`scatter`) B is that of the
-units that do not. A prior is a further row whose noise is known. Directions in which no row changes
-have no variance to speak of: they are named, not inverted.
+variance, each averaged over a kind of row; a kind whose rows hardly outnumber what they alone tell
+shows little of its noise, and takes some of what all kinds show. Where rows hang together
+(`scatter`) B is that of the units that do not. A prior is a further row whose noise is known.
+Directions in which no row changes have no variance to speak of: they are named, not inverted.
 
 Source: P. J. Huber and E. M. Ronchetti, "Robust Statistics", 2nd ed., 2009, section 7.6.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from scaleopt.fitting.loss import POOLED_ROWS
 from scaleopt.fitting.rows import Solution
 from scaleopt.fitting.scatter import Independence, Nests, group_sums, independence
 
@@ -121,6 +123,7 @@ def covariance(
     # How many parameters the rows had to tell: what a prior tells costs them nothing.
     share = np.sum((unit @ directions.mT) ** 2, axis=1) / np.where(seen, singular, np.inf) ** 2
     taken = share.sum(axis=-1)
+    pooled = np.sum(now.influence**2, axis=-1) / np.maximum(rows - taken, 1.0)
 
     bread = meat = known.mT @ known
     degrees, found_kinds = -taken, {}
@@ -130,7 +133,12 @@ def covariance(
         here = found_kinds[name] = independence(psi, inside, taken * mask.sum() / rows)
         square = part.mT @ part
         bread = bread + now.slope[:, mask].mean(axis=-1)[:, None, None] * square
-        meat = meat + here.variance[:, None, None] * square
+        along = directions / np.where(seen, singular, np.inf)[..., None]
+        told_here = np.sum(along @ square * along, axis=(-2, -1))
+        variance = here.variance
+        if len(kinds) > 1:
+            variance = _at_least(variance, here.units - told_here, pooled)
+        meat = meat + variance[:, None, None] * square
         degrees = degrees + here.units
         for shared, shift in ((inside.round, here.round_shift), (inside.run, here.run_shift)):
             if np.any(shift > 0):
@@ -156,6 +164,17 @@ def covariance(
         ),
         found_kinds,
     )
+
+
+def _at_least(variance: np.ndarray, spare: np.ndarray, pooled: np.ndarray) -> np.ndarray:
+    """A kind's variance, and no less than its mean with the pooled one.
+
+    Rows that a model goes through show no noise, and a variance of 0 would make points of
+    intervals; the pooled one counts as if it had been seen in a few rows of this kind.
+    """
+    spare = np.maximum(spare, 0.0)
+    joined = (spare * variance + POOLED_ROWS * pooled) / (spare + POOLED_ROWS)
+    return np.maximum(variance, joined)
 
 
 def _sandwich(
