@@ -324,11 +324,16 @@ def call(*arguments):
     return CliRunner().invoke(app, ["export", *map(str, arguments)])
 
 
-def test_the_command_prints_the_file_and_says_aside_what_is_not_in_it(saved):
+def test_the_command_prints_the_file_and_says_nothing_twice(saved):
     done = call("xla", saved)
     assert done.exit_code == 0, done.output
     assert data_lines(done.stdout)[0].startswith("--xla_gpu_analytical_latency_estimator_options=")
     assert "# table table.csv; device kind simulated" in done.stdout
+    assert "not expressed" not in done.stderr
+
+
+def test_what_a_file_does_not_express_is_said_aside(saved, tmp_path):
+    done = call("xla", saved, "--out", tmp_path / "flags.txt")
     assert "not expressed: gpus_per_node" in done.stderr
 
 
@@ -349,6 +354,8 @@ def test_the_command_writes_a_file_and_overwrites_none(saved, tmp_path):
     [
         (["xlsx", "TABLE"], 3, "use one of xla"),
         (["xla", "none.csv"], 3, "none.csv"),
+        (["XLA", "none.csv"], 3, "error: format 'XLA' is not known"),
+        (["xla", "TABLE", "--out", "none/x.txt"], 3, "the file none/x.txt cannot be written"),
         (["xla", "TABLE", "--level", "95"], 2, "Invalid value for '--level'"),
         (["xla"], 2, "Missing argument"),
     ],

@@ -29,17 +29,33 @@ def export(
 
     stop_at_once("Stopped.")
     try:
+        registry.check_format(format_)
+    except ValueError as error:
+        refuse(str(error))
+    try:
         measured = read_table(table)
         context = measured.context
         if "imported" not in context:
             context = {"table": table.name} | context
         made = registry.exported(calibrate(measured.table), format_, level=level, context=context)
-        if out is None:
-            typer.echo(made.text, nl=False)
-        else:
-            with out.open("x", encoding="utf-8") as file:
-                file.write(made.text)
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         refuse(f"{table}: {error}")
+    if out is None:
+        typer.echo(made.text, nl=False)
+    else:
+        _write(out, made.text)
     for unsaid in made.unsaid:
-        typer.echo(f"not expressed: {unsaid}", err=True)
+        # Comments that stand on the terminal have said it.
+        if out is not None or unsaid not in made.text:
+            typer.echo(f"not expressed: {unsaid}", err=True)
+
+
+def _write(out: Path, text: str) -> None:
+    """The text as a new file."""
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        refuse(f"{out} exists and is not overwritten; choose another --out")
+    except OSError as error:
+        refuse(f"the file {out} cannot be written ({error.strerror}); choose another --out")

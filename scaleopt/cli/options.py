@@ -4,7 +4,22 @@ from typing import Annotated
 
 import typer
 
-Level = Annotated[float, typer.Option(help="Level of every interval.", min=0.01, max=0.999)]
+_LEVELS = (0.01, 0.999)
+
+
+def _share(level: float) -> float:
+    """The level, where it is one."""
+    least, most = _LEVELS
+    if not least <= level <= most:
+        raise typer.BadParameter(
+            f"{level:g}; a level is a share from {least} to {most}, such as 0.95"
+        )
+    return level
+
+
+Level = Annotated[
+    float, typer.Option(help="Level of every interval, a share such as 0.95.", callback=_share)
+]
 Work = Annotated[
     str | None,
     typer.Option("--flops", help="Work of your step over all devices, such as '100 TFLOP'."),

@@ -82,11 +82,16 @@ def exported(
     context: dict[str, Any] | None = None,
 ) -> Export:
     """The same, with what the format cannot express apart."""
-    if format_ not in FORMATS:
-        raise ValueError(f"format {format_!r} is not known; use one of {', '.join(FORMATS)}")
+    check_format(format_)
     found = constants(fit, level, context)
     if format_ != "json":
         found.need("beta")
     if format_ not in ("json", "xla", "simai"):
         found.need("alpha")
     return FORMATS[format_](found)
+
+
+def check_format(format_: str) -> None:
+    """Refuse a format that nothing here writes."""
+    if format_ not in FORMATS:
+        raise ValueError(f"format {format_!r} is not known; use one of {', '.join(FORMATS)}")
