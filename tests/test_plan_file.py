@@ -136,14 +136,18 @@ def test_limits_that_nothing_keeps_have_an_exit_code_of_their_own(written):
     ("change", "says"),
     [
         (("[model]", "[modle]"), "does not know 'modle'"),
-        (("hidden = 1024", ""), "[model]: missing 1 required keyword-only argument: 'hidden'"),
-        (("hidden", "hiden"), "[model]: got an unexpected keyword argument 'hiden'"),
+        (("hidden = 1024", ""), "[model] has no hidden"),
+        (("hidden", "hiden"), "[model] does not know 'hiden'; it takes hidden, layers"),
+        (("rate", "rat"), "[[offer]] 1 machine does not know 'rat'; it takes rate, bandwidth"),
+        (('link = "200 GB/s"', ""), "[[offer]] 1 machine has no link, the bandwidth"),
+        (("tokens = 1e9", "tokens = -1"), "tokens of the run: -1; give above 0"),
+        (("[[offer]]", "[[offers]]"), "run.toml: the file does not know 'offers'"),
         (("global_batch = 64", ""), "[run] has no global_batch"),
         (('"2 h"', '"2 d"'), "[run]: deadline: the unit 'd' in '2 d' is unknown"),
         (('"40 GB"', '"40 GB/s"'), "[[offer]] 1: memory: '40 GB/s' is in B/s"),
         (("price", "prise"), "[[offer]] 1 does not know 'prise'"),
         (("[offer.machine]", "[offer.engine]"), "needs either a machine or a table"),
-        (('rate = "200 TFLOP/s"', ""), "[[offer]] 1 machine: missing 1 required"),
+        (('rate = "200 TFLOP/s"', ""), "[[offer]] 1 machine has no rate"),
         (("devices = 16", ""), "[[offer]] 1 has no devices"),
         (("[run]", "[run"), "is no TOML"),
         (
@@ -180,7 +184,16 @@ def test_a_file_that_cannot_be_is_refused_with_its_place(written, change, says):
 def test_a_file_that_is_not_there(tmp_path):
     done = call(tmp_path / "absent.toml")
     assert done.exit_code == 3
-    assert "No such file" in done.stderr
+    assert done.stderr == f"error: there is no file {tmp_path / 'absent.toml'}\n"
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_plan(written, tmp_path):
+    done = call(written, "--out", written)
+    assert done.exit_code == 3
+    assert done.stderr == f"error: {written} exists and is not overwritten; choose another --out\n"
+    done = call(written, "--out", tmp_path / "nowhere" / "best.csv")
+    assert done.exit_code == 3
+    assert done.stderr.startswith(f"error: there is no folder {tmp_path / 'nowhere'} for best.csv")
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.name)

@@ -8,6 +8,7 @@ import typer
 
 from probes.options import AsJson
 from scaleopt.cli.ending import refuse, stop_at_once
+from scaleopt.cli.files import sentence
 
 if TYPE_CHECKING:
     from scaleopt.planning.search import Tiles
@@ -34,6 +35,8 @@ def plan(
     from scaleopt.planning.wish_list import plan_from_file
 
     stop_at_once("Stopped.")
+    if out is not None:
+        _check_new(out)
     try:
         found = plan_from_file(file, watch=iter if as_json else _progress)
         if out is not None:
@@ -41,7 +44,7 @@ def plan(
             with out.open("x", encoding="utf-8") as file_:
                 listed.to_csv(file_, index=False)
     except (ValueError, TypeError, OSError) as error:
-        refuse(f"{file}: {error}")
+        refuse(sentence(error))
     if as_json:
         best = None if found.best is None else found.best.row()
         typer.echo(json.dumps({"best": best, "explanation": found.explain()}, indent=2))
@@ -49,6 +52,14 @@ def plan(
         typer.echo(found.explain())
     if found.best is None:
         raise typer.Exit(INFEASIBLE)
+
+
+def _check_new(out: Path) -> None:
+    """Refuse a file that cannot be written before the plan takes its time."""
+    if out.exists():
+        refuse(f"{out} exists and is not overwritten; choose another --out")
+    if not out.parent.is_dir():
+        refuse(f"there is no folder {out.parent} for {out.name}; make it, or choose another --out")
 
 
 def _progress(tiles: "Tiles") -> "Tiles":

@@ -32,6 +32,18 @@ def number(name: str, value: Any, unit: str = "") -> float:
     return float(value)
 
 
+def above_0(name: str, value: Any) -> float:
+    """How much of something a run takes.
+
+    Raises:
+        TypeError: no number.
+        ValueError: one that is not above 0, or has no end.
+    """
+    if not 0 < number(name, value) < np.inf:
+        raise ValueError(f"{name} of the run: {value}; give above 0")
+    return float(value)
+
+
 def whole_number(name: str, value: Any) -> int:
     """A whole number above 0.
 
@@ -103,10 +115,13 @@ def check_scale(machine: Any) -> None:
         ValueError: one that no machine has.
     """
     kind = type(machine).__name__
+    for name, value in vars(machine).items():
+        if value is not None:
+            number(f"{kind}: {name}", value)
     for name, (side, bound, unit, meant) in _BOUNDS.items():
         if not hasattr(machine, name):
             continue
-        value = number(f"{kind}: {name}", getattr(machine, name), unit)
+        value = float(getattr(machine, name))
         if 0 < value < bound if side == "below" else bound < value < np.inf:
             raise ValueError(
                 f"{kind}: {name} is {value:g} {unit}, as no machine has it; it is in SI, so that "

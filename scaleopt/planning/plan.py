@@ -15,7 +15,7 @@ from scaleopt.models.workload import Workload
 from scaleopt.models.workload_time import AnyMachine
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.explain import explain
-from scaleopt.planning.given import number
+from scaleopt.planning.given import above_0
 from scaleopt.planning.goal import Goal, Limits, Run
 from scaleopt.planning.layouts import Bounds, Layouts
 from scaleopt.planning.offer import Offer
@@ -209,7 +209,7 @@ def plan(
     if tokens is not None and samples is not None:
         raise ValueError("tokens and samples both say how long the run is; give one of them")
     if training and tokens is not None:
-        samples = number("tokens", tokens) / float(workload.seq_len)
+        samples = above_0("tokens", tokens) / float(workload.seq_len)
     run = Run(samples, steps, np.inf if critical_batch is None else critical_batch)
     check_goal(objective, run, limits, offers, batches, reserve)
     check_draws(draws, level)

@@ -13,6 +13,7 @@ device and hour. Files are found beside the TOML file.
 
 import tomllib
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from scaleopt.data.catalog import NotKnownError
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import Precision
 from scaleopt.models.transformer import Transformer
-from scaleopt.planning.given import number
+from scaleopt.planning.given import is_number
 from scaleopt.planning.model_config import read_model
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.plan import Plan, plan
@@ -94,20 +95,33 @@ def plan_from_file(path: str | Path, *, watch: Callable[[Tiles], Tiles] = iter) 
 
     Raises:
         ValueError: what the file says wrong, with its place there.
+        TypeError: what is no number there.
+        FileNotFoundError: there is no such file, or none that it names.
     """
     path = Path(path)
     try:
+        return _planned(path, watch)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text in UTF-8, as a TOML file is") from None
+    except (ValueError, TypeError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{path}: {error}") from None
+
+
+def _planned(path: Path, watch: Callable[[Tiles], Tiles]) -> Plan:
+    """The plan; what is wrong is said without the file's name."""
+    try:
         wishes = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is no TOML: {error}") from None
-    known(wishes, ("model", "workload", "run", "search", "precision", "offer"), path.name)
+        raise ValueError(f"this is no TOML: {error}") from None
+    known(wishes, ("model", "workload", "run", "search", "precision", "offer"), "the file")
     work = "workload" in wishes
     if work and "model" in wishes:
-        raise ValueError(f"{path.name} has a [model] and a [workload]; a plan is made for one")
+        raise ValueError("it has a [model] and a [workload]; a plan is made for one")
     for name in ("run", "offer") if work else ("model", "run", "offer"):
         if name not in wishes:
             head = "[[offer]]" if name == "offer" else f"[{name}]"
-            raise ValueError(f"{path.name} has no {head}; see examples/ for what it holds")
+            raise ValueError(f"it has no {head}; see examples/ for what it holds")
     offers = wishes["offer"] if isinstance(wishes["offer"], list) else [wishes["offer"]]
     for place, offer in enumerate(offers, 1):
         table_of(offer, f"[[offer]] {place}")
@@ -151,7 +165,12 @@ def _offer(written: dict[str, Any], folder: Path, place: int) -> Offer:
         raise ValueError(f"{where} needs either a machine or a table of measurements to fit one to")
     given = quantities(written, _OFFER, where)
     if "price" in given:
-        price = number(f"{where}: price", given["price"], "USD a device and hour")
+        if not is_number(given["price"]):
+            raise ValueError(
+                f"{where}: price is {given['price']!r}; give a number, in USD a device and hour, "
+                "such as 2.5"
+            )
+        price = float(given["price"])
         if not price >= 0:
             raise ValueError(f"{where}: price is {price:g} USD an hour; it must be 0 or more")
         given["price"] = price / hour
@@ -178,6 +197,10 @@ def _fitted(path: Path) -> "Fit[Any]":
 
 def _machine(written: dict[str, Any], where: str) -> Machine:
     table_of(written, where)
+    others = [it.name for it in fields(Machine) if it.name not in _LINKS.values()]
+    known(written, (*others, *_LINKS, *_LINKS.values()), where)
+    if "link" not in written and "beta" not in written:
+        raise ValueError(f"{where} has no link, the bandwidth inside a node, such as '200 GB/s'")
     numbers = {name: value for name, value in written.items() if name not in _LINKS}
     for link, name in _LINKS.items():
         if link in written:

@@ -9,7 +9,7 @@ import numpy as np
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import ZERO_STAGES, Precision
 from scaleopt.models.transformer import RECOMPUTE, Transformer
-from scaleopt.planning.given import check_constants, number, whole_number, whole_numbers
+from scaleopt.planning.given import above_0, check_constants, number, whole_number, whole_numbers
 from scaleopt.planning.goal import OBJECTIVES, Limits, Run
 from scaleopt.planning.layouts import SCHEDULES, Bounds
 from scaleopt.planning.offer import Offer
@@ -198,10 +198,8 @@ def check_goal(
             )
     for name in ("samples", "steps"):
         value = getattr(run, name)
-        if value is not None and not 0 < number(name, value) < math.inf:
-            raise ValueError(
-                f"{name.replace('samples', 'tokens')} of the run: {value}; give above 0"
-            )
+        if value is not None:
+            above_0(name, value)
     if run.samples is not None and run.steps is not None:
         raise ValueError("tokens and steps both say how long the run is; give one of them")
     if not number("critical_batch", run.critical_batch) > 0:

@@ -14,7 +14,8 @@ from scaleopt.models.data_parallel import DataParallel
 from scaleopt.models.halo import Halo
 from scaleopt.models.sharded_matmul import ShardedMatmul
 from scaleopt.models.workload import OPERATIONS, Message, Workload
-from scaleopt.planning.written import made, quantities
+from scaleopt.planning.given import is_number
+from scaleopt.planning.written import made, quantities, table_of
 
 KINDS: dict[str, Any] = {"data_parallel": DataParallel, "halo": Halo, "matmul": ShardedMatmul}
 """What `kind` may be."""
@@ -29,19 +30,26 @@ def workload_of(written: dict[str, Any]) -> Workload:
     """
     written = dict(written)
     kind = written.pop("kind", None)
-    if kind not in KINDS:
-        listed = ", ".join(map(repr, KINDS))
+    listed = ", ".join(map(repr, KINDS))
+    if kind is None:
+        raise ValueError(f"[workload] has no kind; it is one of {listed}")
+    if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(f"[workload] has kind = {kind!r}; known are {listed}")
     if "grid" in written:
-        written["grid"] = tuple(written["grid"])
+        grid = written["grid"]
+        if not isinstance(grid, list) or not all(map(is_number, grid)):
+            raise ValueError(f"[workload]: grid is {grid!r}; give its sides, as [512, 512, 512]")
+        written["grid"] = tuple(grid)
     for name in _MESSAGES:
         if name in written:
-            written[name] = tuple(_message(entry, name) for entry in written[name])
+            entries = written[name] if isinstance(written[name], list) else [written[name]]
+            written[name] = tuple(_message(entry, name) for entry in entries)
     return made(KINDS[kind], quantities(written, _units(KINDS[kind]), "[workload]"), "[workload]")
 
 
 def _message(written: dict[str, Any], name: str) -> Message:
     where = f"[workload] {name}"
+    table_of(written, where)
     if written.get("operation") not in OPERATIONS:
         raise ValueError(f"{where}: operation is one of {', '.join(OPERATIONS)}")
     return made(Message, quantities(written, _units(Message), where), where)

@@ -1,13 +1,13 @@
 """Tables of a TOML file as numbers and objects; what is wrong is said with its place there."""
 
-from collections.abc import Callable
+import inspect
 from typing import Any
 
 from scaleopt.planning.given import is_number
 from scaleopt.units import parse
 
 
-def made(kind: Callable[..., Any], sizes: dict[str, Any], where: str) -> Any:
+def made(kind: type[Any], sizes: dict[str, Any], where: str) -> Any:
     """An object of the package from a table of the file.
 
     Args:
@@ -15,10 +15,16 @@ def made(kind: Callable[..., Any], sizes: dict[str, Any], where: str) -> Any:
         sizes: its arguments.
         where: the table, for a sentence about what does not fit.
     """
-    try:
-        return kind(**sizes)
-    except TypeError as error:
-        raise ValueError(f"{where}: {str(error).split('__init__() ')[-1]}") from None
+    takes = {
+        name: argument
+        for name, argument in inspect.signature(kind.__init__).parameters.items()
+        if name != "self"
+    }
+    known(sizes, tuple(takes), where)
+    for name, argument in takes.items():
+        if argument.default is argument.empty and name not in sizes:
+            raise ValueError(f"{where} has no {name}")
+    return kind(**sizes)
 
 
 def quantities(written: dict[str, Any], units: dict[str, str], where: str) -> dict[str, Any]:
