@@ -203,7 +203,7 @@ def test_where_nothing_is_told_no_number_looks_like_an_answer():
     fit = so.calibrate(table.assign(flops=1e9, size_bytes=1e6))
     choice = so.choose_devices(fit, 1e9, 1e6, max_devices=4)
     assert choice.open
-    assert np.isnan([choice.optimal.value, choice.best.value, choice.time.time]).all()
+    assert np.isnan([choice.optimal.value, choice.best.value, float(choice.time.time)]).all()
     assert (choice.shares, choice.limit, choice.contradiction) == ({}, "not told", None)
     assert np.isnan(so.best_devices(fit, 1e9, 1e6).value)
     assert "any number may be" in report(fit, choice, {})

@@ -12,6 +12,7 @@ from scaleopt.fitting.collective_habits import Habits, places_in, recalled
 from scaleopt.fitting.collective_link import log_time
 from scaleopt.fitting.collective_rows import Cells, blocks_of, places_of, readied
 from scaleopt.fitting.collective_search import padded
+from scaleopt.fitting.columns import check_columns
 from scaleopt.fitting.provenance import Provenance
 from scaleopt.fitting.result import Prediction, check_level
 from scaleopt.models.envelope import LinkEnvelope
@@ -127,7 +128,8 @@ class CollectiveFit:
             columns: devices, size [B], op, dtype, nodes.
 
         Raises:
-            ValueError: a column that is lacking or not known, or a collective that was not fitted.
+            ValueError: a column that is lacking or not known, a number that none can be, such as a
+                size below 0, or a collective that was not fitted.
 
         Returns:
             The time and its range.
@@ -148,6 +150,7 @@ class CollectiveFit:
         lacking = {"devices", "size_bytes"} - set(table)
         if lacking:
             raise ValueError(f"the rows lack {sorted(lacking)}; add the columns")
+        check_columns({"devices": table["devices"], "size": table["size_bytes"]})
         log_time, deviation = np.full(len(table), np.nan), np.full(len(table), np.inf)
         if not self.failure:
             chosen = self._group_of(readied(table))
@@ -171,18 +174,19 @@ class CollectiveFit:
         for group in self.groups:
             link = group.link
             tried = ", ".join(f"{100 * v:.3g} % with {k}" for k, v in group.held_out.items())
+            protocols = f"{group.pieces} protocol{'' if group.pieces == 1 else 's'}"
             lines.append(
-                f"{group.name}: {group.rows} rows, {group.pieces} protocols, mean error "
+                f"{group.name}: {group.rows} rows, {protocols}, mean error "
                 f"{100 * group.error:.2g} %; held-out rows missed by {tried}"
             )
             lines.append(
                 f"  launch {format_si(float(link.launch), 's')}, messages "
                 f"∝ N^{np.log2(float(link.alpha_growth)):.2f}"
             )
-            protocols = np.stack(
+            pieces = np.stack(
                 [np.atleast_1d(each) for each in (link.alpha, link.beta, link.crowding)], axis=1
             )
-            for alpha, beta, crowding in protocols:
+            for alpha, beta, crowding in pieces:
                 lines.append(
                     f"  α {format_si(alpha, 's')}, 1/β {format_si(1 / beta, 'B/s')} of a pair, "
                     f"{format_si(1 / (beta * crowding), 'B/s')} of many"

@@ -1,8 +1,9 @@
 """What an observation takes, from the columns of a table: one naming for fits, forecasts, plans."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from scaleopt.data.schema import operations
@@ -48,3 +49,22 @@ def columns_of(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Any]:
         else:
             raise ValueError(f"the table has no column {column!r}, which the model needs; add it")
     return found
+
+
+def check_columns(columns: Mapping[str, Any]) -> None:
+    """Refuse to predict a row that cannot be: no device, or less than no work.
+
+    Args:
+        columns: by argument of the model; those that are not of `COLUMN_OF` may be anything.
+
+    Raises:
+        ValueError: devices below 1, or another number below 0 or none.
+
+    >>> check_columns({"devices": [1, 2], "size": 1e6})
+    """
+    for name in COLUMN_OF.keys() & columns.keys():
+        values = np.atleast_1d(np.asarray(columns[name], float))
+        least, rule = (1.0, "from 1 up") if name == "devices" else (0.0, "0 or more")
+        wrong = ~((values >= least) & np.isfinite(values))
+        if wrong.any():
+            raise ValueError(f"{name} is {values[wrong][0]:g}; it must be a number {rule} (SI)")

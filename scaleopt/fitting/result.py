@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from scaleopt.fitting.columns import columns_of
+from scaleopt.fitting.columns import check_columns, columns_of
 from scaleopt.fitting.groups import GroupedModel
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point
 from scaleopt.fitting.prior import Prior
@@ -153,7 +153,8 @@ class Fit(Generic[Model]):
             rows fitted. Where it hangs on a direction that the rows do not see, 0 to infinity.
 
         Raises:
-            ValueError: a column that the model does not take, or one that it lacks.
+            ValueError: a column that the model does not take, one that it lacks, or a number that
+                none can be, such as 0 devices.
         """
         check_level(level)
         if table is not None:
@@ -169,6 +170,7 @@ class Fit(Generic[Model]):
                 f"predict takes {', '.join(self.columns)}; unknown: {sorted(unknown_names)}, "
                 f"lacking: {sorted(lacking)}"
             )
+        check_columns(columns)
         if self.failure:
             unknown = np.broadcast(*map(np.asarray, columns.values())).shape
             zero = np.zeros(unknown)
@@ -206,7 +208,8 @@ class Fit(Generic[Model]):
         for name, value, bounds in self.described(level):
             lines.append(f"{name:<20}{value:>14}   {bounds}")
         for kind in self.noise:
-            text = f"{kind.name}: {kind.rows} rows, repeats scatter {100 * kind.repeat_noise:.2g} %"
+            text = f"{kind.name}: {kind.rows} row{'' if kind.rows == 1 else 's'}"
+            text += f", {kind.scattered}" if kind.scattered else ""
             if kind.round_shift > 0:
                 text += f", rounds shift by {100 * kind.round_shift:.2g} %"
             if kind.run_shift > 0:

@@ -22,6 +22,9 @@ _CHANCE, _CHANCE_OF_RUNS = 0.01, 0.05
 """A level counts where chance alone would scatter it so only this often; of few runs only a large
 shift can be told from chance at all."""
 
+_FEWEST = 5
+"""Fewer rows, none of them repeated, show the model's freedom and not their scatter."""
+
 
 @dataclass(frozen=True)
 class KindNoise:
@@ -32,7 +35,7 @@ class KindNoise:
     outliers: int
     """Rows beyond Tukey's c, which have no say in the fit."""
     repeat_noise: float
-    """Relative scatter of repeats within a cell."""
+    """Relative scatter of repeats within a cell; without any, of rows about the model."""
     misfit: float
     """Relative scatter of cell means about the model, beyond what repeats explain; 0 if none."""
     round_shift: float
@@ -41,6 +44,20 @@ class KindNoise:
     """Sorted |log measured − log predicted|, the outliers among them."""
     run_shift: float = 0.0
     """Relative scatter of whole runs beyond that of their rounds; 0 if none."""
+    repeated: bool = True
+    """Whether any cell has repeats."""
+
+    @property
+    def scattered(self) -> str:
+        """What scatters by how much, in words; "" where too few rows tell.
+
+        >>> KindNoise("step", 32, 0, 0.32, 0.0, 0.0, np.zeros(32), repeated=False).scattered
+        'rows scatter by 32 % about the model'
+        """
+        percent = f"{100 * self.repeat_noise:.2g} %"
+        if self.repeated:
+            return f"repeats scatter by {percent}"
+        return f"rows scatter by {percent} about the model" if self.rows >= _FEWEST else ""
 
     def spread(self, level: float) -> float:
         """The |log| deviation that a share `level` of the rows stays within."""
@@ -154,6 +171,7 @@ def kind_noise(
         round_shift=scale * float(np.sqrt(found.round_shift)),
         deviations=np.sort(np.abs(residual)),
         run_shift=scale * float(np.sqrt(found.run_shift)),
+        repeated=len(steps) > 0,
     )
 
 

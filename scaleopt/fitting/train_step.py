@@ -87,6 +87,8 @@ class TrainStepFit(Fit[Machine]):
         if self.failure:
             zero = np.zeros(len(rows["devices"]))
             return Prediction(zero + np.nan, zero, zero + np.inf)
+        if not len(rows["devices"]):
+            return Prediction(*(np.zeros(0) for _ in Prediction._fields))
         log_time, slope = log_time_of(self.parameters, self.point, rows)
         expected, variance, slope = self.misses.carry(alike(rows), slope)
         variance = variance + np.einsum("ij,jk,ik->i", slope, self.covariance.matrix, slope)
@@ -185,7 +187,7 @@ def fit_train_steps(
         point=point,
         constrained=point,
         covariance=spread,
-        noise=(_noise(found),),
+        noise=(_noise(found, repeats),),
         observe=ObserveTrainStep.of(columns),
         columns=columns,
         rows=table.assign(predicted_s=np.exp(log_time - found.misses.miss)[run]),
@@ -231,7 +233,7 @@ def _failure(parameters: Parameters, u: np.ndarray, factor: np.ndarray) -> str |
     )
 
 
-def _noise(found: Solved) -> KindNoise:
+def _noise(found: Solved, repeats: np.ndarray) -> KindNoise:
     scales, miss = found.misses.scales, np.abs(found.misses.miss)
     return KindNoise(
         name="train_step",
@@ -241,6 +243,7 @@ def _noise(found: Solved) -> KindNoise:
         misfit=float(np.hypot(scales[0], scales[2])),
         round_shift=0.0,
         deviations=np.sort(miss),
+        repeated=bool((repeats > 1).any()),
     )
 
 

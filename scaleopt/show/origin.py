@@ -81,7 +81,8 @@ def origin(
     reckoned = [f"{', '.join(fitted)}, to these rows"] if fitted else []
     assumed = [f"{name} = {getattr(fit.model, name, 0):g}" for name in fixed]
     if choice is not None:
-        reckoned.append("N*, the best number, times, shares and ranges, from these parameters")
+        if fitted and not choice.open:
+            reckoned.append("N*, the best number, times, shares and ranges, from these parameters")
         given = "no step of this work and size was measured: they are as you gave them"
         if not choice.measured:
             assumed.append(given)

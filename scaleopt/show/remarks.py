@@ -113,8 +113,8 @@ def _about_noise(fit: Fit[Any]) -> list[str]:
                     f"{kind.name}: whole {what} shift by {100 * shift:.0f} %; "
                     "the intervals allow for it"
                 )
-        if kind.repeat_noise > _NOISY:
-            said.append(f"{kind.name}: repeats scatter by {100 * kind.repeat_noise:.0f} %")
+        if kind.repeat_noise > _NOISY and kind.scattered:
+            said.append(f"{kind.name}: {kind.scattered}")
         if kind.outliers:
             said.append(
                 f"{kind.name}: {kind.outliers} of {kind.rows} rows lie too far out to have a say"

@@ -118,17 +118,25 @@ def measured_against_predicted(rows: pd.DataFrame, level: float) -> str:
     for (op, devices), group in rows.groupby(["op", "devices"]):
         ratio = group["time_s"] / group["predicted_s"]
         shortest, longest = group["time_s"].min(), group["time_s"].max()
+        reach = (group["high_s"] / group["predicted_s"]).median()
+        told = group[np.isfinite(group["high_s"])]
         table.add_row(
             str(op),
             f"{devices}{' (oversubscribed)' if any_row(group, 'oversubscribed') else ''}",
             str(len(group)),
             f"{format_si(shortest, 's', 2)} … {format_si(longest, 's', 2)}",
             f"{ratio.median():.2f}  ({ratio.quantile(0.05):.2f} … {ratio.quantile(0.95):.2f})",
-            f"×/÷ {(group['high_s'] / group['predicted_s']).median():.2f}",
-            f"{100 * group['inside'].mean():.0f} %",
+            "open" if reach == np.inf else f"×/÷ {reach:.2f}",
+            f"{100 * told['inside'].mean():.0f} %" if len(told) else "–",
         )
-    total = f"All rows: {100 * rows['inside'].mean():.1f} % within their {100 * level:g} % range."
-    return f"{_render(table)}\n{total}"
+    within, ranges = rows[np.isfinite(rows["high_s"])], f"{100 * level:g} % range"
+    if within.empty:
+        return f"{_render(table)}\nThe {ranges} of every row is open: nothing bounds it."
+    share = f"{100 * within['inside'].mean():.1f} % within their {ranges}"
+    if len(within) == len(rows):
+        return f"{_render(table)}\nAll rows: {share}."
+    left = len(rows) - len(within)
+    return f"{_render(table)}\n{len(within)} rows: {share}; that of the other {left} is open."
 
 
 def origins(fit: Fit[Any], choice: DeviceChoice | None, context: dict[str, Any]) -> str:
