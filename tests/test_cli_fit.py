@@ -139,3 +139,17 @@ def test_rows_that_cannot_be_are_not_predicted(exchanged):
     reduced = so.fit_collective(so.read_measurements(exchanged).table)
     with pytest.raises(ValueError, match="size is -1; it must be a number 0 or more"):
         reduced.predict(op="all_to_all", devices=4, size=-1)
+
+
+def test_every_table_of_a_join_is_named_and_unlikeness_said(tmp_path):
+    """Steps of who knows what, all-reduces of others: both are named, and that they may differ."""
+    table = pd.DataFrame({"op": "step", "devices": [1, 2, 4], "time_s": [0.01, 0.006, 0.004]})
+    works = [(n, m) for n in (2, 4) for m in (1e4, 1e6, 1e8)]
+    reduced = pd.DataFrame(works, columns=["devices", "size_bytes"]).assign(op="all_reduce")
+    reduced["time_s"] = [1e-5 + 2 * (n - 1) * (1e-6 + 1e-10 * m / n) for n, m in works]
+    paths = tmp_path / "mine.csv", tmp_path / "theirs.csv"
+    so.write_measurements(paths[0], table.assign(flops=1e9, size_bytes=1e6), {})
+    so.write_measurements(paths[1], reduced, {"device_kind": "H100"})
+    said = call("fit", *paths).stdout
+    assert "table mine.csv, theirs.csv" in said
+    assert "joined though not alike: not every table says its devices" in said

@@ -1,7 +1,7 @@
 """`scaleopt fit`: fit tables of measurements, and decide."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from scaleopt.cli.conclude import conclude
 from scaleopt.cli.ending import refuse, stop_at_once
 from scaleopt.cli.files import made, read_table
 from scaleopt.cli.options import Level, Most, Size, Work, workload_of
+
+if TYPE_CHECKING:
+    from scaleopt.data.measurements import Measurements
 
 
 def fit(
@@ -44,5 +47,14 @@ def fit(
         measured = join_measurements(runs, across=across)
     except MeasurementError as error:
         refuse(str(error))
+    # A log's name stands in its context already; a table that was probed has none.
+    probed = [path.name for path, run in zip(tables, runs, strict=True) if _probed(run)]
+    if probed and len(runs) > 1:
+        measured = measured._replace(context={"table": ", ".join(probed)} | measured.context)
     folder = None if out is None else made(out)
     conclude(tables[0], measured, folder, workload, max_devices, level, as_json)
+
+
+def _probed(run: "Measurements") -> bool:
+    """Whether a table is no log's."""
+    return "imported" not in run.context
