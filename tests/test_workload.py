@@ -377,6 +377,17 @@ def test_a_plan_on_a_fit_says_how_sure_it_is(fit):
 
 
 def test_text_is_refused_where_it_enters():
+    wrong: dict[str, Any] = {"m": "1024", "k": 8, "n": 8}
+    with pytest.raises(TypeError, match="ShardedMatmul: m is '1024'; give a number in SI"):
+        ShardedMatmul(**wrong)
+    sizes: list[Any] = [1e6, 8.0, 8.0]
+    for grid, says in ((1024, "grid is 1024; give its sides"), (("9",), "a side of '9' cells")):
+        wrong = {"grid": grid}
+        with pytest.raises(TypeError, match=says):
+            Halo(wrong["grid"], *sizes)
+    wrong = {"rate": "160 TFLOP/s", "bandwidth": 1e12, "alpha": 0.0, "beta": 0.0}
+    with pytest.raises(TypeError, match="Machine: rate is '160 TFLOP/s'; give a number in SI"):
+        Machine(**wrong)
     with pytest.raises(TypeError, match="sample_flops is '24 GFLOP'; give a number in SI"):
         so.DataParallel(
             sample_flops="24 GFLOP",  # pyright: ignore[reportArgumentType]

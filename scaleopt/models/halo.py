@@ -124,9 +124,13 @@ class Halo(eqx.Module):
 
     def __check_init__(self) -> None:
         """Refuse impossible numbers as they are written; traced values pass."""
+        if not isinstance(self.grid, (tuple, list)):
+            raise TypeError(f"Halo: grid is {self.grid!r}; give its sides, as (512, 512, 512)")
         if not 1 <= len(self.grid) <= len(_AXES):
             raise ValueError(f"Halo: grid has {len(self.grid)} sides; give one, two or three")
         for side in self.grid:
+            if isinstance(side, str):
+                raise TypeError(f"Halo: a side of {side!r} cells; give a number")
             if isinstance(side, (int, float)) and not (side >= 1 and side % 1 == 0):
                 raise ValueError(f"Halo: a side of {side} cells; it must be a whole number above 0")
         check_numbers(self, {"cell_flops": 0.0}, above=True)

@@ -93,7 +93,8 @@ class Machine(eqx.Module):
         node_size: devices of a node.
 
     Raises:
-        ValueError: a constant that is negative or no number.
+        ValueError: a constant that is negative or NaN.
+        TypeError: one that is text.
 
     >>> machine = Machine(rate=250e12, bandwidth=1.5e12, alpha=8e-6, beta=1 / 200e9)
     >>> gpt = Transformer(hidden=2048, layers=24, heads=16, seq_len=1024, vocab=51200)
@@ -124,6 +125,8 @@ class Machine(eqx.Module):
     def __check_init__(self) -> None:
         """Refuse impossible numbers as they are written; traced values pass."""
         for name, value in vars(self).items():
+            if isinstance(value, str):
+                raise TypeError(f"Machine: {name} is {value!r}; give a number in SI")
             if isinstance(value, (int, float)) and not value >= 0:
                 raise ValueError(f"Machine: {name} is {value}; it must be 0 or more (SI units)")
 

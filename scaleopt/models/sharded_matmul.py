@@ -125,6 +125,7 @@ class ShardedMatmul(eqx.Module):
                 raise ValueError(
                     f"ShardedMatmul: {name} is {value}; it must be a whole number above 0"
                 )
+        check_numbers(self, {"m": 1, "k": 1, "n": 1, "products": 1})
         check_numbers(self, {"item_bytes": 0.0}, above=True)
 
     @property

@@ -167,6 +167,9 @@ class Transformer(eqx.Module):
 
     def __check_init__(self) -> None:
         """Refuse impossible sizes as they are written; traced values pass."""
+        for name, value in vars(self).items():
+            if isinstance(value, str):
+                raise TypeError(f"Transformer: {name} is {value!r}; give a number")
         for name in ("hidden", "layers", "heads", "seq_len", "vocab", "kv_heads", "experts"):
             value = getattr(self, name)
             if isinstance(value, (int, float)) and not value >= 1:
