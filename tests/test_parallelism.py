@@ -76,8 +76,8 @@ def test_sharing_a_sequence_divides_its_work_and_costs_messages():
     alone, shared = (Parallelism(context=c, accumulation=8) for c in (1, 2))
     assert float(shared.counts(MODEL).layer) == pytest.approx(float(alone.counts(MODEL).layer) / 2)
     assert float(alone.counts(MODEL).parameters) == float(shared.counts(MODEL).parameters)
-    assert float(MACHINE.terms(MODEL, alone).tensor) == 0
-    assert float(MACHINE.terms(MODEL, shared).tensor) > 0
+    assert float(MACHINE.terms(MODEL, alone).context) == 0
+    assert float(MACHINE.terms(MODEL, shared).context) > 0
 
 
 MIXTURE = Transformer(
@@ -108,7 +108,7 @@ def test_the_pieces_of_an_exchange_are_sent_one_by_one():
 def test_shared_experts_trade_gradients_for_tokens():
     alone, shared = (MACHINE.terms(MIXTURE, Parallelism(data=16, expert=e)) for e in (1, 8))
     assert float(shared.data) < float(alone.data)
-    assert float(shared.tensor) > float(alone.tensor) == 0.0
+    assert float(shared.expert) > float(alone.expert) == 0.0
     # The dense weights among 16, experts between the two nodes that hold the same ones.
     count = Parallelism(data=16, expert=8).counts(MIXTURE)
     own = 4 * float(count.expert_parameters)
