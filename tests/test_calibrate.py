@@ -130,7 +130,7 @@ def test_what_no_row_involves_is_not_told():
     assert np.isinf(only_reduced.predict(devices=2, flops=1e14, size=1e8).high)
     assert only_reduced.interval(0.95)[1].alpha < 1.1 * simulated.ALPHA
     others = pd.concat([table, pd.DataFrame({"op": ["stream"], "devices": [1], "time_s": [1.0]})])
-    assert "1 rows of kind stream are not used." in so.calibrate(others).notes
+    assert "Rows of kind stream (1) are not used." in so.calibrate(others).notes
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_probe_rows_and_training_steps_are_fitted_together():
         )
         assert low < getattr(MACHINE, name) < high
         assert high / low < wide[1] / wide[0]
-    assert "1 rows of kind dispatch are not used." in both.notes
+    assert "Rows of kind dispatch (1) are not used." in both.notes
     assert any("tell rate, alpha, beta, network_alpha, network_beta" in note for note in both.notes)
     known = so.calibrate(pd.concat([runs, probe_rows()]), fixed={"rate": 200e12})
     assert known.model.rate == 200e12

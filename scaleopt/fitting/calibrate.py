@@ -140,8 +140,9 @@ def calibrate(
     known = merged | _named(fixed or {})
     left_out = table.loc[~used, "op"].value_counts()
     for op, count in left_out.items():
-        of_kind = f"{count} of the {op} rows" if op in KINDS else f"{count} rows of kind {op}"
-        notes.append(f"{of_kind} are not used{_WHY.get(str(op), '')}.")
+        of_kind = f"{count} of the {op} rows" if op in KINDS else f"Rows of kind {op} ({count})"
+        verb = "is" if op in KINDS and count == 1 else "are"
+        notes.append(f"{of_kind} {verb} not used{_WHY.get(str(op), '')}.")
     start = _start(columns, rows["time_s"].to_numpy(float), known)
     parameters = free_parameters(StepTime(**(_PLACES | known)), tuple(known))
     return estimate(

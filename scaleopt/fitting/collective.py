@@ -87,7 +87,7 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
     rows = readied(rows[(rows["size_bytes"] > 0) & (rows["devices"] > 1)])
     rows["time_s"] /= rows["operations"]
     unused = len(table) - len(rows)
-    notes = [f"{unused} rows of another kind, of size 0 or of one device are not used."]
+    notes = [f"Rows of another kind, of size 0 or of one device ({unused}) are not used."]
     notes = notes if unused else []
     parts, untold = [], []
     for op, dtypes, part in kinds_of(rows):

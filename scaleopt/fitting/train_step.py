@@ -202,7 +202,7 @@ def fit_train_steps(
 def _unused(table: pd.DataFrame) -> tuple[str, ...]:
     """A sentence on each kind of rows that tells nothing here."""
     others = table.loc[~table["op"].isin([*PROBED, "train_step"]), "op"].value_counts()
-    return tuple(f"{count} rows of kind {op} are not used." for op, count in others.items())
+    return tuple(f"Rows of kind {op} ({count}) are not used." for op, count in others.items())
 
 
 def _constants(
