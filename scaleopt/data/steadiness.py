@@ -87,7 +87,7 @@ def _modes(op: str, cells: list[np.ndarray]) -> list[str]:
     ratio = float(np.median([modes.ratio for modes in found]))
     minority = 100 * float(np.median([modes.minority for modes in found]))
     return [
-        f"{op}: {len(found)} of {len(judged)} cells have two modes, {ratio:.2g} times apart, the "
+        f"{op}: two modes in {len(found)} of {len(judged)} cells, {ratio:.2g} times apart, the "
         f"rarer {minority:.0f} % of the samples: a median is of one of them"
     ]
 
