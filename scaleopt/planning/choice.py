@@ -104,15 +104,18 @@ def choose_devices(
             slowdown = doubled / at - 1
     total = sum(named.values())
     unknown = Prediction(*(np.asarray(number) for number in (np.nan, 0.0, np.inf)))
-    at = {"flops": flops, "size": size}
+
+    def predicted(devices: float) -> Prediction:
+        return fit.predict(level=level, devices=devices, flops=flops, size=size)
+
     return DeviceChoice(
         flops=flops,
         size=size,
         optimal=optimal,
         best=best,
         max_devices=max_devices,
-        time=fit.predict(level=level, devices=best.value, **at) if here else unknown,
-        single_time=fit.predict(level=level, devices=1, **at),
+        time=predicted(best.value) if here else unknown,
+        single_time=predicted(1),
         slowdown_at_double=slowdown,
         shares={name: seconds / total for name, seconds in named.items()},
         measured_devices=int(fit.rows["devices"].max()),
