@@ -160,6 +160,17 @@ def test_ranks_that_say_different_sizes_are_reported(tmp_path):
         so.read_log(path, **more)
 
 
+def test_a_row_below_a_damaged_header_is_reported(tmp_path):
+    text, more, rows = SAMPLES["nccl-tests, old"]
+    path = tmp_path / "x.log"
+    broken = text.replace("       size ", "       siz  ")
+    cut = broken.index("   float") + 8
+    path.write_text(broken[:cut] + broken[cut + 39 :])
+    table, context = so.read_log(path, **more)
+    assert len(table) == len(rows) - 2
+    assert context["imported"]["skipped"] == 2
+
+
 def test_a_row_that_ran_into_the_units_is_reported(tmp_path):
     text, more, rows = SAMPLES["nccl-tests, old"]
     units, first = text.splitlines()[2:4]

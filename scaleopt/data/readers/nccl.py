@@ -19,6 +19,7 @@ from scaleopt.data.readers.nccl_columns import (
     agrees,
     found_wrong,
     is_header,
+    is_like_a_header,
     is_like_a_row,
     is_whole_header,
     layouts,
@@ -94,6 +95,9 @@ class Reader:
             self.log.facts["nccl" if version[1] else "benchmark"] = version[1] or version[2]
         if "busbw" in text and is_header(text):
             self._header(line)
+        elif "bw" in text and is_like_a_header(text):
+            self.log.skip(line, "a header that is damaged")
+            self.listing, self.open, self.columns, self.block = False, True, None, None
         elif self.block is None and "GB" in text and _UNITS.search(text) and numbers_in(text) < 3:
             self._units(text)
         elif run := _RUN.match(text):
@@ -269,7 +273,7 @@ def _may_say(text: str) -> bool:
     return (  # spelled out, as it is asked of every line of a long log
         "_perf" in text
         or "Rank" in text
-        or "busbw" in text
+        or "bw" in text
         or "ersion" in text
         or "nGpus" in text
         or "node" in text

@@ -22,6 +22,8 @@ _GROUP = ("time", "algbw", "busbw", "wrong")
 _KNOWN = {
     *FRONT, *_GROUP, "error", "i_min", "i_max", "i_p99", "i_cv%", "timestamp",
 }  # fmt: skip
+_LIKE = 3
+"""More names of columns than this make a line a header, though others be damaged."""
 ROUNDINGS = {"old": (2, 4), "new": (4, 5)}
 """To how many digits before the point a time in µs has two decimals, and to how many one."""
 _SHORTEST = 1e-12
@@ -37,6 +39,12 @@ def names_of(text: str) -> list[str]:
 def is_header(text: str) -> bool:
     """Whether a line names the columns; some leave count and type out of what they show."""
     return {*names_of(text)} >= {"size", "time", "algbw", "busbw"}
+
+
+def is_like_a_header(text: str) -> bool:
+    """Whether a line is a header but for a name or two."""
+    names = names_of(text)
+    return text.lstrip().startswith("#") and len({*names} & {*_KNOWN}) > _LIKE
 
 
 def is_whole_header(names: list[str]) -> bool:
