@@ -171,6 +171,29 @@ def test_a_row_below_a_damaged_header_is_reported(tmp_path):
     assert context["imported"]["skipped"] == 2
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ((",1,20,30,", ",1,2v,30,"), "are not all numbers"),
+        (("allgatherv,,float32,4,16384", "allgatherv,B,float32,4,16384"), "reduction 'B'"),
+    ],
+)
+def test_cells_beside_the_times_are_looked_at_too(change, why, tmp_path):
+    text, more, rows = SAMPLES["oneCCL, CSV"]
+    path = tmp_path / "x.csv"
+    path.write_text(text.replace(*change))
+    table, context = so.read_log(path, **more)
+    assert len(table) == len(rows) - 1
+    assert why in context["imported"]["skipped_lines"][0]["why"]
+
+
+def test_latencies_of_a_row_have_as_many_decimals(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_text(OSU.replace("12.10 ", "12100 "))
+    _, context = so.read_log(path, devices=8)
+    assert "different decimals" in context["imported"]["skipped_lines"][0]["why"]
+
+
 def test_a_row_that_ran_into_the_units_is_reported(tmp_path):
     text, more, rows = SAMPLES["nccl-tests, old"]
     units, first = text.splitlines()[2:4]

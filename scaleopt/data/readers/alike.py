@@ -28,7 +28,7 @@ def alike(log: Log, block: Block) -> list[Row]:
         log: where they are reported.
         block: a table; of sizes and columns only what its benchmark prints evenly is looked at.
     """
-    rows = block.rows
+    rows = _begun(log, block) if block.stepped else block.rows
     traits: list[tuple[str, list[Any], Any]] = []
     if len(rows) > 2:
         times = [len(row.timings) for row in rows]
@@ -63,6 +63,15 @@ def alike(log: Log, block: Block) -> list[Row]:
         else:
             kept.append(row)
     return _in_step(log, kept, block.step) if block.stepped else kept
+
+
+def _begun(log: Log, block: Block) -> list[Row]:
+    """The rows without one of size 0 right below a row that was skipped: sizes begin with it."""
+    above = {it.line + 1 for it in log.skipped if it.text[:1].isdigit()}
+    wrong = [row for row in block.rows if row.size == 0 and row.line.number in above]
+    for row in wrong:
+        log.skip(row.line, "a size of 0 below another row")
+    return [row for row in block.rows if row not in wrong]
 
 
 def usual(values: Sequence[_Value]) -> _Value | None:

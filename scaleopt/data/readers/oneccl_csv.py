@@ -23,7 +23,10 @@ _NAMES = {
     "#buffers", "#repetitions", "t_min[usec]", "t_max[usec]", "t_avg[usec]", "stddev[%]",
     "wait_t_avg[usec]",
 }  # fmt: skip
-_COUNTS = ("#ranks", "dtype_size", "#elements/buffer", "message_size")
+_COUNTS = (
+    "#ranks", "dtype_size", "#elements/buffer", "message_size", "#buffers", "#repetitions",
+)  # fmt: skip
+_REDUCTIONS = ("", "sum", "prod", "min", "max", "avg", "none", "custom")
 _TIMES = ("t_min[usec]", "t_avg[usec]", "t_max[usec]")
 
 
@@ -62,9 +65,14 @@ def _report_odd(log: Log, blocks: Mapping[tuple[str, str], Block]) -> None:
     Only so where the others are more than one, or were before something was skipped.
     """
     for (name, _), block in blocks.items():
-        beside = [len(o.rows) for (one, _), o in blocks.items() if one == name and o is not block]
-        if len(block.rows) == 1 and beside and (max(beside) > 1 or log.skipped_count):
+        others = [(one, len(o.rows)) for (one, _), o in blocks.items() if o is not block]
+        beside = [rows for one, rows in others if one == name]
+        if len(block.rows) != 1:
+            continue
+        if beside and (max(beside) > 1 or log.skipped_count):
             log.skip(block.rows.pop().line, f"#ranks is not that of the other rows of {name}")
+        elif log.skipped_count and any(rows > 1 for _, rows in others):
+            log.skip(block.rows.pop().line, f"a single row of {name} in a file that is damaged")
 
 
 def _block(log: Log, name: str, ranks: str) -> Block:
@@ -83,9 +91,11 @@ def _row(log: Log, line: Line, cells: Mapping[str, str]) -> Row | None:
     if len(counts) < len(_COUNTS) or times is None or counts[0] < 1:
         log.skip(line, f"{', '.join((*_COUNTS, *_TIMES))} are not all numbers of 0 or more")
         return None
-    _, item, count, size = counts
+    _, item, count, size, *_ = counts
     least, average, most, *_ = times
-    if item != ITEM_BYTES.get(dtype) or size != item * count:
+    if cells["reduction"].strip().lower() not in _REDUCTIONS:
+        log.skip(line, f"reduction {cells['reduction']!r} is not one of the benchmark's")
+    elif item != ITEM_BYTES.get(dtype) or size != item * count:
         log.skip(line, f"message_size {size} is not {count} of {item} bytes, as {dtype} has")
     elif not 0 < least.value * _LESS <= average.value <= most.value / _LESS:
         log.skip(line, "t_avg is not between t_min and t_max, or is 0")

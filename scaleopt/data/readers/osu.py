@@ -10,7 +10,7 @@ Source: OSU micro-benchmarks 7, c/mpi/collective and c/util/osu_util_mpi.c.
 
 import re
 
-from scaleopt.data.readers.alike import as_many_decimals
+from scaleopt.data.readers.alike import as_many_decimals, last_digit
 from scaleopt.data.readers.ends import ends
 from scaleopt.data.readers.lines import Line
 from scaleopt.data.readers.printed import all_printed, whole
@@ -39,7 +39,7 @@ _COLUMNS = {
          "purecomm.(us)", "overlap(%)", "bandwidth(mb/s)", "mb/s", "messages/s"), "other",
     ),
 }  # fmt: skip
-_VERSION = re.compile(r"\s*v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.\d+)*\w*\s*")
+_VERSION = re.compile(r"\s*v?(\d{1,4})\.(\d{1,4})(?:\.\d+)*\w*\s*")
 _COMMENT = re.compile(r"#\s*(?:Size|Overall|Datatype|Send|Rank|Pairs|Window|\[)|#\s*$")
 _COLUMN = re.compile(r"\S+(?: \S+)*")
 
@@ -144,6 +144,9 @@ class Reader:
                 self.log.skip(line, "there is no column of average latencies")
                 return
             least, most = found.get("least", average), found.get("most", average)
+            if len({last_digit(one) for one in (least, average, most)}) > 1:
+                self.log.skip(line, "latencies with different decimals")
+                return
             if average.value <= 0 or least.low > average.high or average.low > most.high:
                 self.log.skip(line, "the average is not between the least and the most")
                 return
