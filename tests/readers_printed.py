@@ -312,7 +312,8 @@ def _torch(lines):
 
 def _extrap(lines):
     """Any file of the grammar with as many lines of data as points: nothing else is told twice."""
-    text = "\n".join(line.rstrip() for line in lines)
+    lines = [line.strip() for line in lines]
+    text = "\n".join(lines)
     if not _EXTRAP.fullmatch(text):
         return None
     names = [line.split()[1] for line in lines if line.startswith("PARAMETER")]
