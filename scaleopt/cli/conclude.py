@@ -1,6 +1,7 @@
 """What `run` and `fit` have in common: fit, decide, print, write."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +48,8 @@ def conclude(
         real = table[~table["oversubscribed"].astype(bool)]
         most = max_devices or int(real["devices"].max())
         choice = choose_devices(fitted, *workload, max_devices=most, level=level)
-    text = report(fitted, choice, context, level)
-    result = _json(record(fitted, choice, context, level))
-    if folder is not None:
-        _write(folder, text, result)
+
+    def draw(folder: Path) -> None:
         # Loaded only where it is drawn, since a fit without a folder is not to wait for it.
         if choice is not None and not choice.open:
             from scaleopt.show.plots import save_step_time
@@ -60,9 +59,10 @@ def conclude(
             from scaleopt.show.diagnostics import save_diagnostics
 
             save_diagnostics(fitted, folder / "diagnostics.png", level)
-    _say(text, result, folder, as_json)
-    if fitted.failure:
-        raise typer.Exit(FIT_FAILED)
+
+    text = report(fitted, choice, context, level)
+    found = record(fitted, choice, context, level)
+    _tell(text, found, folder, as_json, draw, failed=fitted.failure is not None)
 
 
 def _conclude_collectives(
@@ -77,31 +77,36 @@ def _conclude_collectives(
         fitted = fit_collective(table)
     except ValueError as error:
         refuse(f"{path}: {error}")
-    text = report_collectives(fitted, table, context, level)
-    result = _json(record_collectives(fitted, table, context, level))
-    if folder is not None:
-        _write(folder, text, result)
+
+    def draw(folder: Path) -> None:
         if not fitted.failure:
             from scaleopt.show.diagnostics import draw_residuals
 
             draw_residuals(fitted, table, level=level).savefig(folder / "diagnostics.png")
-    _say(text, result, folder, as_json)
-    if fitted.failure:
-        raise typer.Exit(FIT_FAILED)
+
+    text = report_collectives(fitted, table, context, level)
+    found = record_collectives(fitted, table, context, level)
+    _tell(text, found, folder, as_json, draw, failed=fitted.failure is not None)
 
 
-def _json(result: dict[str, Any]) -> str:
-    return json.dumps(result, indent=2, ensure_ascii=False)
-
-
-def _write(folder: Path, text: str, result: str) -> None:
-    (folder / "report.txt").write_text(text + "\n", encoding="utf-8")
-    (folder / "result.json").write_text(result + "\n", encoding="utf-8")
-
-
-def _say(text: str, result: str, folder: Path | None, as_json: bool) -> None:
-    """Print the one or the other, and what was written."""
+def _tell(
+    text: str,
+    found: dict[str, Any],
+    folder: Path | None,
+    as_json: bool,
+    draw: Callable[[Path], None],
+    *,
+    failed: bool,
+) -> None:
+    """Write what was concluded, print the one or the other, and end as the fit did."""
+    result = json.dumps(found, indent=2, ensure_ascii=False)
+    if folder is not None:
+        (folder / "report.txt").write_text(text + "\n", encoding="utf-8")
+        (folder / "result.json").write_text(result + "\n", encoding="utf-8")
+        draw(folder)
     typer.echo(result if as_json else text)
     if folder is not None and not as_json:
         written = ", ".join(sorted(file.name for file in folder.iterdir()))
         typer.echo(f"\nWritten to {folder}: {written}")
+    if failed:
+        raise typer.Exit(FIT_FAILED)

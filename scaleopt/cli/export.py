@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from scaleopt.cli.ending import refuse, stop_at_once
-from scaleopt.cli.files import read_table
+from scaleopt.cli.files import check_new, read_table, sentence
 from scaleopt.cli.options import Level
 
 
@@ -32,6 +32,8 @@ def export(
         registry.check_format(format_)
     except ValueError as error:
         refuse(str(error))
+    if out is not None:
+        check_new(out)
     try:
         measured = read_table(table)
         context = measured.context
@@ -43,19 +45,12 @@ def export(
     if out is None:
         typer.echo(made.text, nl=False)
     else:
-        _write(out, made.text)
+        try:
+            with out.open("x", encoding="utf-8") as file:
+                file.write(made.text)
+        except OSError as error:
+            refuse(sentence(error))
     for unsaid in made.unsaid:
         # Comments that stand on the terminal have said it.
         if out is not None or unsaid not in made.text:
             typer.echo(f"not expressed: {unsaid}", err=True)
-
-
-def _write(out: Path, text: str) -> None:
-    """The text as a new file."""
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        refuse(f"{out} exists and is not overwritten; choose another --out")
-    except OSError as error:
-        refuse(f"the file {out} cannot be written ({error.strerror}); choose another --out")

@@ -31,6 +31,17 @@ def read_table(path: Path) -> "Measurements":
     return measured
 
 
+def check_new(out: Path) -> None:
+    """Refuse a file that cannot be written, before what goes into it takes its time."""
+    if out.exists():
+        refuse(f"{out} exists and is not overwritten; choose another --out")
+    if not out.parent.is_dir():
+        refuse(
+            f"there is no folder {out.parent} for {out.name}, so the file {out} cannot be "
+            "written; make it, or choose another --out"
+        )
+
+
 def sentence(error: Exception) -> str:
     """An error as a sentence: what the system says of a file without its number."""
     if isinstance(error, FileNotFoundError) and error.filename is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from scaleopt.cli.ending import refuse
-from scaleopt.cli.files import import_summary, sentence
+from scaleopt.cli.files import check_new, import_summary, sentence
 
 
 def import_logs(
@@ -40,8 +40,7 @@ def import_logs(
     from scaleopt.data.readers.read import read_log
 
     mapping = dict(_pair(text) for text in maps or [])
-    if out.exists():
-        refuse(f"{out} exists and is not overwritten; choose another --out")
+    check_new(out)
     runs = []
     try:
         for log in logs:

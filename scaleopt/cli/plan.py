@@ -8,7 +8,7 @@ import typer
 
 from probes.options import AsJson
 from scaleopt.cli.ending import refuse, stop_at_once
-from scaleopt.cli.files import sentence
+from scaleopt.cli.files import check_new, sentence
 
 if TYPE_CHECKING:
     from scaleopt.planning.search import Tiles
@@ -36,7 +36,7 @@ def plan(
 
     stop_at_once("Stopped.")
     if out is not None:
-        _check_new(out)
+        check_new(out)
     try:
         found = plan_from_file(file, watch=iter if as_json else _progress)
         if out is not None:
@@ -52,14 +52,6 @@ def plan(
         typer.echo(found.explain())
     if found.best is None:
         raise typer.Exit(INFEASIBLE)
-
-
-def _check_new(out: Path) -> None:
-    """Refuse a file that cannot be written before the plan takes its time."""
-    if out.exists():
-        refuse(f"{out} exists and is not overwritten; choose another --out")
-    if not out.parent.is_dir():
-        refuse(f"there is no folder {out.parent} for {out.name}; make it, or choose another --out")
 
 
 def _progress(tiles: "Tiles") -> "Tiles":
