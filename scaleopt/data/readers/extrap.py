@@ -109,24 +109,27 @@ def _region(
         )
         return []
     rows = []
-    if any(not _devices_of(parameters, point) for point in points):
+    knowns = [dict(zip(parameters, point, strict=True)) for point in points]
+    if not all(_has_devices(_columns(known)) for known in knowns):
         # A point that cannot be says that the points are damaged, and may have been another.
         _drop(log, data, "a point of the file has no whole number of devices (p, n, ranks, …)")
         return []
-    for line, point in zip(data, points, strict=True):
+    for line, known in zip(data, knowns, strict=True):
         values = line.text.split()[1:]
         if not values:
             log.skip(line, "DATA without a value")
-        known = dict(zip(parameters, point, strict=True))
         rows += repeats(log, line, values, metric, region, known)
     return rows
 
 
-def _devices_of(parameters: list[str], point: tuple[float, ...]) -> bool:
+def _columns(point: Mapping[str, float]) -> dict[str, float]:
+    """The parameters of a point that are columns of ours."""
+    return {_NAMES[name.lower()]: value for name, value in point.items() if name.lower() in _NAMES}
+
+
+def _has_devices(known: Mapping[str, float]) -> bool:
     """Whether a point has a whole number of devices, from 1 up."""
-    named = zip(parameters, point, strict=True)
-    counts = [value for name, value in named if _NAMES.get(name.lower()) == "devices"]
-    return bool(counts) and counts[-1] >= 1 and counts[-1] % 1 == 0
+    return known.get("devices", 0) >= 1 and known["devices"] % 1 == 0
 
 
 def _points(log: Log, line: Line, text: str, width: int) -> list[tuple[float, ...]]:
@@ -165,12 +168,12 @@ def repeats(
     if metric.lower() not in METRICS:
         log.skip(line, f"metric {metric!r} is not a time in seconds")
         return
-    known = {_NAMES[name.lower()]: value for name, value in point.items() if name.lower() in _NAMES}
+    known = _columns(point)
     others = [f"{name}={value:g}" for name, value in point.items() if name.lower() not in _NAMES]
     for name in point:
         if name.lower() not in _NAMES:
             log.note(f"parameter {name!r} is no column of the table, and stands in the label")
-    if known.get("devices", 0) < 1 or known["devices"] % 1:
+    if not _has_devices(known):
         log.skip(line, "no parameter is the whole number of devices (p, n, ranks, devices)")
         return
     op = region if region in KINDS else OPS.get(region.lower(), "step")

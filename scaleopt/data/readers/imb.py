@@ -146,19 +146,19 @@ class Reader:
             self.log.skip(line, "its cells are not all numbers of 0 or more")
         else:
             found = dict(zip(self.columns, numbers, strict=True))
-            reason = _contradiction(found, size, ITEM_BYTES.get(self.dtype))
+            units = _units(found, size)
+            reason = _contradiction(found, size, ITEM_BYTES.get(self.dtype), units)
             if reason is not None:
                 self.log.skip(line, reason)
                 return
             dtype = self.dtype if "count" in found or self.block.op in _REDUCTIONS else ""
             timing = Timing("average", found["average"].times(us))
-            units = _units(found, size)
-            self.block.rows.append(
-                Row(line, float(size), (timing,), dtype=dtype, rate_units=units or None)
-            )
+            self.block.rows.append(Row(line, float(size), (timing,), dtype=dtype, rate_units=units))
 
 
-def _contradiction(found: Mapping[str, Printed], size: int, item: int | None) -> str | None:
+def _contradiction(
+    found: Mapping[str, Printed], size: int, item: int | None, units: frozenset[float] | None
+) -> str | None:
     """What is wrong between the numbers of a row."""
     if "average" not in found:
         return "there is no column t_avg or t"
@@ -166,7 +166,7 @@ def _contradiction(found: Mapping[str, Printed], size: int, item: int | None) ->
     least, most = found.get("least", average), found.get("most", average)
     if average.value <= 0 or least.low > average.high or average.low > most.high:
         return "t_avg is not between t_min and t_max, or is 0"
-    if "rate" in found and not _units(found, size):
+    if units is not None and not units:
         return "Mbytes/sec is not size over time"
     if count := found.get("count"):
         items = (item,) if item else (1, 2, 4, 8)
@@ -175,13 +175,13 @@ def _contradiction(found: Mapping[str, Printed], size: int, item: int | None) ->
     return None
 
 
-def _units(found: Mapping[str, Printed], size: int) -> frozenset[float]:
-    """The units [B/s] that a row's Mbytes/sec can be printed in; none where it has none.
+def _units(found: Mapping[str, Printed], size: int) -> frozenset[float] | None:
+    """The units [B/s] that a row's Mbytes/sec can be printed in; None of a row without it.
 
     It counts what a rank sends, receives or both, over t_max; older ones in 2²⁰ B.
     """
     if "rate" not in found:
-        return frozenset()
+        return None
     most = found.get("most", found["average"])
     bounds = (size / most.high / us, size / max(most.low, _SHORTEST) / us)
     units = [unit / ways for unit in (MB, MiB) for ways in (1, 2, 4)]

@@ -60,8 +60,7 @@ class Column:
     def _is_value(self) -> bool:
         """Whether the source can stand for every row."""
         if self.name == "op":
-            key = self.source.strip().lower().replace("-", "_")
-            return key in KINDS or key in OPS
+            return _op(self.source) is not None
         numeric = NAMED[self.name].kind in ("number", "whole")
         return not numeric or printed(self.source.strip()) is not None
 
@@ -69,8 +68,7 @@ class Column:
         """The cell of a record, in SI; a source that is no column is a value for every row."""
         cell = record.get(self.source, self.source)
         if self.name == "op":
-            key = str(cell).strip().lower().replace("-", "_")
-            return key if key in KINDS else OPS.get(key, cell)
+            return _op(str(cell)) or cell
         if NAMED[self.name].kind not in ("number", "whole"):
             return str(cell).strip()
         number = cell if isinstance(cell, int | float) and not isinstance(cell, bool) else None
@@ -78,6 +76,12 @@ class Column:
             shown = printed(str(cell).strip())
             number = None if shown is None else shown.value
         return None if number is None else number * self.factor
+
+
+def _op(text: str) -> str | None:
+    """An operation of ours by its own name or another's."""
+    key = text.strip().lower().replace("-", "_")
+    return key if key in KINDS else OPS.get(key)
 
 
 def read_mapped(log: Log, path: Path, mapping: Mapping[str, str]) -> Iterator[dict[str, Any]]:
