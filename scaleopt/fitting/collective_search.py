@@ -19,7 +19,7 @@ from jax import Array
 from scaleopt.fitting.collective_link import log_time_there, numbers_of
 from scaleopt.fitting.collective_prior import Prior
 from scaleopt.fitting.collective_rows import Cells
-from scaleopt.fitting.loss import HUBER
+from scaleopt.fitting.loss import huber
 
 SHAPES = (64, 192, 4096)
 """To how many cells a group is padded; what is fitted is thinned to the middle one."""
@@ -83,8 +83,8 @@ class _Lanes(NamedTuple):
 
     def loss(self, u: np.ndarray, miss: np.ndarray) -> np.ndarray:
         """(lanes,): that of misses in units of their noise, and of being away from the prior."""
-        away = _huber_loss((u - self.prior.centre) / self.prior.width)
-        return np.sum(self.weight * _huber_loss(miss), axis=1) + np.sum(away, axis=1)
+        away = huber((u - self.prior.centre) / self.prior.width).twice / 2
+        return np.sum(self.weight * huber(miss).twice / 2, axis=1) + np.sum(away, axis=1)
 
     def descended(self, u: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Where damped Gauss–Newton steps lead every lane."""
@@ -93,7 +93,7 @@ class _Lanes(NamedTuple):
         miss, slope = self.missed(u)
         for _ in range(_STEPS):
             here, pull = miss / noise, (centre - u) / width
-            heavy, held = self.weight * _huber_weight(here), _huber_weight(pull)
+            heavy, held = self.weight * huber(here).curvature, huber(pull).curvature
             gradient = (slope.mT @ (heavy * here / noise)[..., None])[..., 0] + held * pull / width
             curvature = slope.mT @ (slope * (heavy / noise**2)[..., None])
             own = np.einsum("lii->li", curvature)  # a view: what is added to it is added there
@@ -123,15 +123,3 @@ def _slopes(u: Array, cells: Cells) -> tuple[Array, Array]:
     """
     one = jax.vmap(jax.value_and_grad(log_time_there), in_axes=(None, 0))
     return jax.vmap(one, in_axes=(0, None))(u, cells)
-
-
-def _huber_loss(residual: np.ndarray) -> np.ndarray:
-    """ρ(e): e²/2, and beyond HUBER its tangent."""
-    size = np.abs(residual)
-    inside = np.minimum(size, HUBER)
-    return inside * (size - 0.5 * inside)
-
-
-def _huber_weight(residual: np.ndarray) -> np.ndarray:
-    """ρ'(e) / e: 1, and beyond HUBER as little as keeps the pull the same."""
-    return HUBER / np.maximum(np.abs(residual), HUBER)

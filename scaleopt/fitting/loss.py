@@ -63,15 +63,20 @@ def charge(loss: Loss, residual: np.ndarray, convex: np.ndarray | bool = False) 
     if not loss.robust:
         return Charge(residual**2, residual, np.ones_like(residual))
     if np.all(convex):
-        return _huber(residual)
+        return huber(residual)
     final = _tukey(residual) if loss.own is None else _own(loss.own, residual)
     if not np.any(convex):
         return final
-    both = zip(_huber(residual), final, strict=True)
+    both = zip(huber(residual), final, strict=True)
     return Charge(*(np.where(convex, one, other) for one, other in both))
 
 
-def _huber(residual: np.ndarray) -> Charge:
+def huber(residual: np.ndarray) -> Charge:
+    """Huber's: as `charge` has it where convex; its curvature is ψ/e.
+
+    Args:
+        residual: e, in units of the noise.
+    """
     size = np.abs(residual)
     inside = np.minimum(size, HUBER)
     # A far start leaves rows beyond k without curvature; ψ/e is above 0 everywhere.
