@@ -5,12 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from scaleopt.data.join import differences
-from scaleopt.data.measurements import (
-    MeasurementError,
-    MeasurementWriter,
-    read_measurements,
-    taken,
-)
+from scaleopt.data.measurements import MeasurementError, MeasurementWriter, taken
+from scaleopt.data.reading import read_measurements
 
 Progress = Callable[[float, str], None]
 """Told the share that is done and what is being done."""

@@ -7,9 +7,9 @@ from .data.measurements import MeasurementError as MeasurementError
 from .data.measurements import Measurements as Measurements
 from .data.measurements import MeasurementWriter as MeasurementWriter
 from .data.measurements import TruncatedLineWarning as TruncatedLineWarning
-from .data.measurements import read_measurements as read_measurements
 from .data.measurements import write_measurements as write_measurements
 from .data.readers.read import read_log as read_log
+from .data.reading import read_measurements as read_measurements
 from .fitting.calibrate import calibrate as calibrate
 from .fitting.collective import CollectiveFit as CollectiveFit
 from .fitting.collective import fit_collective as fit_collective

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 def read_table(path: Path) -> "Measurements":
     """The table, or a benchmark's log as one; what is to be said goes to standard error."""
-    from scaleopt.data.measurements import MeasurementError, is_table, read_measurements
+    from scaleopt.data.measurements import MeasurementError
     from scaleopt.data.readers.read import read_log
+    from scaleopt.data.reading import is_table, read_measurements
 
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")

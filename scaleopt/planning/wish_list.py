@@ -189,7 +189,7 @@ def _offer(written: dict[str, Any], folder: Path, place: int) -> Offer:
 
 
 def _fitted(path: Path) -> "Fit[Any]":
-    from scaleopt.data.measurements import read_measurements
+    from scaleopt.data.reading import read_measurements
     from scaleopt.fitting.calibrate import calibrate
 
     return calibrate(read_measurements(path).table)
