@@ -141,6 +141,16 @@ def test_more_of_a_limit_never_makes_a_plan_worse(seed):
         assert row == sorted(row, reverse=True)
 
 
+def test_devices_may_come_from_an_iterator():
+    model, machine, *_ = small_problem(3)
+    common: dict[str, Any] = {"memory": 4 * GB, "global_batch": 8}
+    listed = plan(model, machine, devices=[4, 8], **common).best
+    passed = plan(model, machine, devices=iter([4, 8]), **common).best
+    assert listed is not None
+    assert passed is not None
+    assert listed.row() == passed.row()
+
+
 def test_the_order_in_which_choices_are_given_changes_nothing():
     model, machine, *_ = small_problem(3)
     shuffled: dict[str, Any] = {

@@ -185,7 +185,8 @@ class ShardedMatmul(eqx.Module):
             times = products * panels * (size > 0)
             return Message(operation, size / panels, group, stride, times)
 
-        inner = jnp.select([stays == 1, stays == 2], [k / columns, k / rows], k / panels)
+        shared = jnp.where(stays == 2, k / rows, k / panels)
+        inner = jnp.where(stays == 1, k / columns, shared)
         outer = jnp.where(stays == 1, n, n / columns)
         return DeviceWork(
             devices=split.devices,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scaleopt.models.transformer import Transformer
+from scaleopt.models.workload import divisors
 
 SHARES = ("tensor", "context", "expert", "pipeline")
 """The axes that share one replica of the model, and its experts."""
@@ -194,16 +195,6 @@ def tiles(blocks: Iterator[np.ndarray], size: int) -> Iterator[tuple[np.ndarray,
         joined = np.concatenate(waiting, axis=1)
         filling = np.repeat(joined[:, :1], size - have, axis=1)
         yield np.concatenate([joined, filling], axis=1), have
-
-
-def divisors(number: int) -> list[int]:
-    """All divisors, ascending.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    tried = np.arange(1, number + 1)
-    return tried[number % tried == 0].tolist()
 
 
 def _shares(model: Transformer, node_size: int, bounds: Bounds) -> list[tuple[int, int, int, int]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -177,6 +178,11 @@ class Offer:
         Raises:
             ValueError: none, or a number that is not a whole one above 0.
         """
+        return self._counts
+
+    @cached_property
+    def _counts(self) -> np.ndarray:
+        """The same, worked out once: an iterator can be gone through only once."""
         given, node = whole_numbers("devices", self.devices), self.node_size
         most = int(given[-1])
         if most > _MOST:

@@ -34,8 +34,7 @@ def at_each(function: Any, *arguments: Any) -> Any:
 
     Source: the interpreters of traces in JAX's documentation.
     """
-    leaves, tree = jax.tree.flatten(arguments)
-    leaves = [np.asarray(leaf, np.float64) for leaf in leaves]
+    leaves, tree = jax.tree.flatten(as_numbers(arguments))
     shape = np.broadcast_shapes(*(leaf.shape for leaf in leaves))
     number = jax.ShapeDtypeStruct((), np.float64)
     with jax.enable_x64(True):
@@ -49,6 +48,11 @@ def at_each(function: Any, *arguments: Any) -> Any:
             found = _compiled(function, tree, leaves, shape)
     values = [np.broadcast_to(value, shape) for value in found]
     return jax.tree.unflatten(jax.tree.structure(traced.out_info), values)
+
+
+def as_numbers(tree: Any) -> Any:
+    """A tree with every number a float64 array of the host."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
 
 
 def _steps(program: Jaxpr) -> Iterator[Any]:

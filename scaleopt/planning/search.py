@@ -82,10 +82,10 @@ def best_options(found: Entries, memory: Bytes, slowest: Seconds) -> Best:
 class Leaders:
     """The layout with the least value in each cell, the first listed of equal ones."""
 
-    def __init__(self, cells: int) -> None:
+    def __init__(self, cells: int, axes: int = len(AXES)) -> None:
         """None yet."""
         self.value = np.full(cells, np.inf)
-        self.rows = np.zeros((len(AXES), cells), np.int64)
+        self.rows = np.zeros((axes, cells), np.int64)
         self.option = np.zeros(cells, np.int64)
         self.other = np.full(cells, np.nan)
         """What else is known of the leader: bytes where seconds are led by, and the reverse."""
@@ -114,12 +114,12 @@ class Leaders:
 class Shortlist:
     """The layouts with the least values of all, the first listed of equal ones first."""
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, axes: int = len(AXES)) -> None:
         """None yet."""
         self.length = length
         self.value = self.seconds = self.held = np.empty(0)
         self.option = np.empty(0, np.int64)
-        self.rows = np.empty((len(AXES), 0), np.int64)
+        self.rows = np.empty((axes, 0), np.int64)
 
     def update(self, value: np.ndarray, rows: np.ndarray, best: Best) -> None:
         """Let further layouts compete."""

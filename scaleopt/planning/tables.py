@@ -35,7 +35,7 @@ from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import saved_update, zero_seconds
 from scaleopt.planning.layouts import AXES, PLACES, SHARES, Layouts
-from scaleopt.planning.on_host import at_each
+from scaleopt.planning.on_host import as_numbers, at_each
 from scaleopt.planning.options import Options
 from scaleopt.units import Scalar
 
@@ -60,12 +60,7 @@ class Problem(eqx.Module):
     @classmethod
     def of(cls, model: Transformer, machine: Machine, precision: Precision) -> "Problem":
         """With every number a float64 array."""
-
-        def number(leaf: Scalar) -> np.ndarray:
-            return np.asarray(leaf, np.float64)
-
-        model, machine, precision = jax.tree.map(number, (model, machine, precision))
-        return cls(model, machine, precision)
+        return cls(*as_numbers((model, machine, precision)))
 
 
 class Parts(NamedTuple):

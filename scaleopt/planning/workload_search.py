@@ -19,6 +19,7 @@ from scaleopt.models.workload_time import AnyMachine, step_terms, workload_time
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.goal import Goal
 from scaleopt.planning.offer import Offer
+from scaleopt.planning.on_host import as_numbers, at_each
 from scaleopt.planning.search import Best, Found, Leaders, Shortlist
 from scaleopt.planning.searched import Named, Scores, Searched
 from scaleopt.planning.workload_configuration import WorkloadConfiguration
@@ -31,8 +32,6 @@ _LISTED = 1000
 """How many of the best are kept in the list."""
 _NEAR = 6
 """How many numbers of devices are named where none of those asked for will do."""
-_TOGETHER = 4096
-"""Splits that are scored by one program; a shorter rest is filled up."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class SearchedWorkload(Searched):
             workload: what is planned.
             batches: samples of a step to choose from; None where the workload has its own.
         """
-        numbers = jax.tree.map(_number, workload), jax.tree.map(_number, offer.model)
+        numbers = as_numbers(workload), as_numbers(offer.model)
         tried = (None,) if batches is None else tuple(map(int, batches))
         counts = offer.counts()
         splits = _scored(*numbers, _listed(workload, counts, tried, offer.node_size))
@@ -140,8 +139,7 @@ class SearchedWorkload(Searched):
 
     def breakdown(self, found: Configuration) -> tuple[Named, Named]:
         """Seconds of a step by what takes them, and bytes of a device by what they hold."""
-        with jax.enable_x64(True):
-            terms, held = _parts(self.machine, self.workload, jax.tree.map(_number, found.split))
+        terms, held = at_each(_parts, self.machine, self.workload, found.split)
         return _plain(terms), _plain(held)
 
     def possible(self) -> np.ndarray:
@@ -160,10 +158,6 @@ class SearchedWorkload(Searched):
         from scaleopt.planning.workload_certainty import workload_certainty
 
         return workload_certainty(self, best, draws=draws, level=level)
-
-
-def _number(leaf: Scalar) -> np.ndarray:
-    return np.asarray(leaf, np.float64)
 
 
 _FIRST = ("serial", "launch", "compute", "imbalance", "straggling", "memory")
@@ -201,25 +195,14 @@ def _scored(
     if not len(cell):
         none = np.empty(0)
         return Splits(rows, cell, none, none, none.astype(np.int64), kind)
-    filling = np.repeat(rows[:, :1], -rows.shape[1] % _TOGETHER, axis=1)
-    padded = np.concatenate([rows, filling], axis=1).astype(np.float64)
-    parts = []
-    with jax.enable_x64(True):
-        for start in range(0, padded.shape[1], _TOGETHER):
-            split = kind(*padded[:, start : start + _TOGETHER])
-            parts.append([np.asarray(part) for part in _scores(machine, workload, split)])
-    seconds, held, samples = (
-        np.concatenate(part)[: len(cell)] for part in zip(*parts, strict=True)
-    )
+    seconds, held, samples = at_each(_scores, machine, workload, kind(*rows))
     return Splits(rows, cell, seconds, held, samples.round().astype(np.int64), kind)
 
 
 @jax.jit
-def _scores(machine: AnyMachine, workload: Any, split: Any) -> tuple[Array, ...]:
-    seconds = workload_time(machine, workload, split)
+def _scores(machine: AnyMachine, workload: Any, split: Any) -> tuple[Scalar, ...]:
     held = sum(workload.memory(split).values())
-    every = np.shape(split[0])
-    return tuple(jax.numpy.broadcast_to(x, every) for x in (seconds, held, workload.samples(split)))
+    return workload_time(machine, workload, split), held, workload.samples(split)
 
 
 @jax.jit
@@ -235,13 +218,11 @@ def _found(goal: Goal, memory: float, splits: Splits, counts: np.ndarray, batche
     lean = np.where(seconds <= goal.slowest(devices, splits.samples), held, np.inf)
 
     def leaders(value: np.ndarray, other: np.ndarray) -> Leaders:
-        led = Leaders(len(counts) * batches)
-        led.rows = np.zeros((len(rows), len(led.value)), np.int64)
+        led = Leaders(len(counts) * batches, len(rows))
         led.update(cell, value, rows, none, other)
         return led
 
-    shortlist = Shortlist(_LISTED)
-    shortlist.rows = np.empty((len(rows), 0), np.int64)
+    shortlist = Shortlist(_LISTED, len(rows))
     with np.errstate(invalid="ignore"):
         value = np.where(fits < np.inf, goal.within(fits, devices, splits.samples), np.inf)
     shortlist.update(value, rows, Best(fits, none, held, seconds, lean, none, seconds))
