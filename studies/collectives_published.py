@@ -18,23 +18,18 @@ median without it. The 90 % bands hold 88 % of the 3,626 rows left out: 89 % of 
 N, 87 % of those at left-out sizes.
 """
 
-import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from frame import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, present
+from frame import BLUE, DATA, GREEN, GREY, ORANGE, PURPLE, panels, present
 from matplotlib.figure import Figure
 from scipy.optimize import nnls
 
 import scaleopt as so
 
-DATA = Path(
-    os.environ.get("SCALEOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
-)
 QUICK = (
     "a100_sxm all_reduce half",
     "h100_sxm all_gather half",

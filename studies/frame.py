@@ -1,6 +1,7 @@
 """What every study does alike: numbers to the terminal, one figure beside them, one look."""
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+DATA = Path(
+    os.environ.get("SCALEOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
+)
+"""The published tables."""
 FIGURES = Path(__file__).parent / "figures"
 BLUE, ORANGE, PURPLE, GREEN, GREY = "#0b5fa5", "#d1780f", "#8a2f7c", "#4c7a34", "#6b6b6b"
 

@@ -18,21 +18,16 @@ InternEvo 1.7 and 5.0 %, 4; MXNet 19 and 52 %, 3. No MLPerf series measured by o
 submitter in one round has six N.
 """
 
-import os
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from frame import BLUE, GREY, ORANGE, present
+from frame import BLUE, DATA, GREY, ORANGE, present
 from matplotlib.figure import Figure
 from scipy.optimize import nnls
 
 import scaleopt as so
 
-DATA = Path(
-    os.environ.get("SCALEOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
-)
 STRONG = {
     "GROMACS": ("scale_gromacs_uk-systems_strong_1-256nodes.csv", "ns_per_day", -1),
     "OpenSBLI": ("scale_opensbli_uk-systems_strong_1-1024nodes.csv", "s_per_iter", 1),

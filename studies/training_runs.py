@@ -4,18 +4,14 @@ Each names its `machine`, one for each kind of device, cluster and arithmetic: o
 fit. What a table leaves open and is filled in here is said in its function.
 """
 
-import os
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from frame import DATA
 
 import scaleopt as so
 
-DATA = Path(
-    os.environ.get("SCALEOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
-)
 AXES = {"tp": "tensor", "dp": "data", "pp": "pipeline", "cp": "context", "num_gpus": "devices"}
 LLAMA = {"gated": 1, "fused_attention": 1, "kv_heads": 8, "vocab": 128256}
 SHAPES = {

@@ -19,14 +19,12 @@ caches, which no count here knows. ResNet-50 on 3,584 devices is missed by 6.4 %
 of software. Bands of 90 % hold 26 of 30 points; three of the others are on ARCHER2.
 """
 
-import os
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pandas as pd
-from frame import BLUE, GREY, ORANGE, panels, present
+from frame import BLUE, DATA, GREY, ORANGE, panels, present
 from jax.tree_util import Partial
 from matplotlib.figure import Figure
 
@@ -36,9 +34,6 @@ from scaleopt.models.halo import Blocks
 from scaleopt.models.workload_time import workload_time
 from scaleopt.units import MB, us
 
-DATA = Path(
-    os.environ.get("SCALEOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
-)
 _FREE: dict[str, Any] = {"bandwidth": np.inf, "alpha": 0.0}
 """Of a machine: what these tables cannot tell from the rest."""
 

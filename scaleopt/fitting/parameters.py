@@ -68,11 +68,6 @@ class Point(NamedTuple):
             return np.choose(np.asarray(self.coordinate), branches, mode="clip")
 
 
-def values_of(point: Point) -> np.ndarray:
-    """θ of a point."""
-    return point.values()
-
-
 class Parameters(eqx.Module):
     """The free numbers of a model, and the model they came from."""
 

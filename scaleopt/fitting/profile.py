@@ -96,8 +96,7 @@ def _ladder(
     points.u[:, place] = rungs
     points.frozen[:, place] = True
     tables = Tables(*(np.repeat(each, count, axis=0) for each in whole.tables))
-    start = replace(whole, tables=Tables(*(each[:1] for each in tables)))
-    scale = start.solved(Point(*(each[:1] for each in points))).scale[0]
+    scale = whole.solved(Point(*(each[:1] for each in points))).scale[0]
     problem = replace(whole, rows=whole.rows._replace(scale=scale), tables=tables)
     lost = _loss(problem, best, problem.solved(points))
     at_best = lost[0]

@@ -15,8 +15,7 @@ from scaleopt.fitting.provenance import Provenance, provenance
 from scaleopt.fitting.rows import Observe
 from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.search import Problem
-from scaleopt.fitting.seconds import log_time_and_slope as log_time_and_slope
-from scaleopt.fitting.seconds import prepare_columns as prepare_columns
+from scaleopt.fitting.seconds import log_time_and_slope
 from scaleopt.fitting.uncertainty import BLIND, Covariance, Covariances
 from scaleopt.units import format_si
 

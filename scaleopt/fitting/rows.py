@@ -53,5 +53,3 @@ class Solution(NamedTuple):
     """(tables, rows): ψ' of each standardised residual."""
     gradient: np.ndarray
     """(tables, parameters): of the loss, in units of each parameter's own noise; 0 at a minimum."""
-    steps: np.ndarray
-    """(tables,): how many points were looked at."""

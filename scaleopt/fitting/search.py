@@ -39,14 +39,9 @@ class Problem:
     cluster: np.ndarray | None = None
     """(rows,): whole numbers from 0, the same for rows that hang together."""
 
-    @property
-    def descent(self) -> Descent:
-        """The way down that the rows lead."""
-        return Descent(self.seconds, self.loss, self.rows)
-
     def solved(self, point: Point) -> Solution:
         """The solution of every table from its point."""
-        return self.descent.solutions(self.tables, point)
+        return Descent(self.seconds, self.loss, self.rows).solutions(self.tables, point)
 
     def solved_again(self, found: Solution, point: Point, which: np.ndarray) -> Solution:
         """The same solutions, those of some tables found anew from their points."""

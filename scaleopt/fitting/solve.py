@@ -177,7 +177,6 @@ class Descent:
             influence=found.charge.influence[:, :rows],
             slope=found.charge.curvature[:, :rows],
             gradient=found.gradient() / found.length(),
-            steps=found.steps,
         )
 
     def _sharpness(self, scale: np.ndarray) -> np.ndarray:

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from scaleopt.fitting.fit import check_rows
-from scaleopt.fitting.parameters import Parameters, free_parameters, values_of
+from scaleopt.fitting.parameters import Parameters, free_parameters
 from scaleopt.fitting.prior import Prior, prior_of
 from scaleopt.fitting.provenance import Provenance
 from scaleopt.fitting.result import Fit, Prediction, check_level, plain
@@ -174,8 +173,7 @@ def fit_train_steps(
     parameters, factor = _constants(columns["node_size"], known, believed)
     found = solve_turns(parameters, factor, columns, log_time, repeats.astype(float))
     point = parameters.start()._replace(u=found.u)
-    with jax.enable_x64(True):
-        values = np.asarray(values_of(point))
+    values = point.values()
     free = len(values)
     spread = Covariance(found.covariance, np.zeros((0, free)), np.ones(free), _DEGREES)
     resting = np.sqrt(np.diag(found.covariance)) > _TOLD * np.log(factor)

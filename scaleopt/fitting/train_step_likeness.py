@@ -161,10 +161,10 @@ class Misses(NamedTuple):
     def expected(self, where: Alike) -> np.ndarray:
         """The miss that the fitted rows' misses make expected of other rows, (rows,)."""
         told = self.inverse @ self.miss
+        where = where._replace(size=self._sizes(where.shape))
         found = np.empty(len(where.across))
         for start in range(0, len(found), _BLOCK):
             some = where.of(np.arange(start, min(start + _BLOCK, len(found))))
-            some = some._replace(size=self._sizes(some.shape))
             found[start : start + _BLOCK] = sum(shared(self.scales, some, self.where)) @ told
         return found
 

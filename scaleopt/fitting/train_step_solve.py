@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -17,7 +16,7 @@ from scipy.optimize import least_squares
 
 from scaleopt.fitting.parameters import Parameters, Point
 from scaleopt.fitting.prior import Prior
-from scaleopt.fitting.result import log_time_and_slope, prepare_columns
+from scaleopt.fitting.seconds import log_time_and_slope
 from scaleopt.fitting.train_step_likeness import (
     SCALES,
     Alike,
@@ -52,7 +51,6 @@ PRIORS = {
 """What each constant is before any row is seen, in SI. They are assumed, by the order of magnitude
 of an accelerator of 2020 and later with eight to a node, and wide: the truth may well be three
 times more or less. The factor of a share is one of its odds."""
-_FEWEST_ROWS = 128
 _TURNS = 5
 """Constants, misses and habits are fitted in turns; a sixth changes no digit that is shown."""
 
@@ -96,6 +94,17 @@ class Solved(NamedTuple):
     misses: Misses
 
 
+class _Told(NamedTuple):
+    """What rows say at the constants of a turn."""
+
+    miss: np.ndarray
+    slopes: np.ndarray
+    whole: np.ndarray
+    """(rows,): misses from the priors' medians."""
+    given: np.ndarray
+    """(rows, rows): what the priors leave open."""
+
+
 def solve_turns(
     parameters: Parameters,
     factor: np.ndarray,
@@ -123,7 +132,7 @@ def solve_turns(
 
     def turn(
         u: np.ndarray, scales: np.ndarray, where: Alike
-    ) -> tuple[np.ndarray, Misses, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, _Told]:
         root = np.linalg.cholesky(noisy(scales, where, repeats))
 
         def residual(u: np.ndarray) -> np.ndarray:
@@ -138,17 +147,17 @@ def solve_turns(
         miss, slopes = missed(u)
         # What misses say of their scales, and of each other, counts from the priors: from the
         # fitted constants they would look smaller than those of rows to come.
-        unknown, whole = slopes / precision, miss + slopes @ (u - prior)
-        given = unknown @ unknown.T
-        scales = learn(scales, where, whole, repeats, given)
-        deviation = left_out(scales, where, whole, repeats, given)
-        inverse = np.linalg.inv(noisy(scales, where, repeats))
-        found = Misses(scales, where, miss, slopes, inverse, deviation)
-        return u, found, habits(scales, where, whole, repeats, given)
+        unknown = slopes / precision
+        told = _Told(miss, slopes, miss + slopes @ (u - prior), unknown @ unknown.T)
+        return u, learn(scales, where, told.whole, repeats, told.given), told
 
-    u, misses, size = turn(prior, SCALES, where)
+    u, scales, seen = turn(prior, SCALES, where)
     for _ in range(_TURNS - 1):
-        u, misses, size = turn(u, misses.scales, where._replace(size=size))
+        where = where._replace(size=habits(scales, where, seen.whole, repeats, seen.given))
+        u, scales, seen = turn(u, scales, where)
+    deviation = left_out(scales, where, seen.whole, repeats, seen.given)
+    inverse = np.linalg.inv(noisy(scales, where, repeats))
+    misses = Misses(scales, where, seen.miss, seen.slopes, inverse, deviation)
     told = misses.slope.T @ misses.inverse @ misses.slope + np.diag(precision**2)
     return Solved(u, np.linalg.inv(told), misses)
 
@@ -157,15 +166,4 @@ def log_time_of(
     parameters: Parameters, point: Point, columns: dict[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log T of rows, and its slope by each u, in float64."""
-    rows = len(columns["devices"])
-    # Tables of a few lengths only, the last row again and again, need only a few programs.
-    padded = max(_FEWEST_ROWS, 2 ** int(np.ceil(np.log2(rows))))
-    place = np.minimum(np.arange(padded), rows - 1)
-    with jax.enable_x64(True):
-        log_time, slope = log_time_and_slope(
-            ObserveTrainStep.of(columns),
-            parameters,
-            point,
-            prepare_columns({name: column[place] for name, column in columns.items()}),
-        )
-    return np.asarray(log_time)[:rows], np.asarray(slope)[:rows]
+    return log_time_and_slope(ObserveTrainStep.of(columns), parameters, point, columns)

@@ -20,7 +20,6 @@ independence loglikelihood", Biometrika 94, 2007 (the scaling).
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 from scipy import special
 
@@ -80,8 +79,7 @@ def valley(fit: Fit[Any], first: str | None = None, second: str | None = None) -
     pair = np.array(most_confounded(fit, first, second))
     point, open_ = fit.point, bool(fit.covariance.unseen[np.array(pair)].any())
     told = len(fit.covariance.blind) < len(fit.names)
-    with jax.enable_x64(True):
-        squares = Squares.of(fit.problem, point) if fit.problem is not None and told else None
+    squares = Squares.of(fit.problem, point) if fit.problem is not None and told else None
     frame = _frame(fit, pair)
     steps, share, square = _regions(fit, pair, squares, frame)
     for _ in range(_TRIES):
@@ -162,8 +160,7 @@ def _regions(
 
 def _followed(fit: Fit[Any], squares: Squares, pair: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """The level of the region that each step away from the best pair is on the border of."""
-    with jax.enable_x64(True):
-        excess, by_rows = squares.excess(pair, steps.reshape(-1, 2))
+    excess, by_rows = squares.excess(pair, steps.reshape(-1, 2))
     if fit.covariance.unseen[pair].any():
         # Without a covariance of the pair, the mean factor over all that is seen.
         seen = len(fit.names) - len(fit.covariance.blind)
