@@ -99,8 +99,8 @@ from .planning.choice import DeviceChoice as DeviceChoice
 from .planning.choice import choose_devices as choose_devices
 from .planning.offer import Offer as Offer
 from .planning.optimum import optimal_devices as optimal_devices
-from .planning.plan import Plan as Plan
 from .planning.plan import plan as plan
+from .planning.result import Plan as Plan
 from .planning.scaling import ScalingCurve as ScalingCurve
 from .planning.scaling import strong_scaling as strong_scaling
 from .planning.scaling import weak_scaling as weak_scaling

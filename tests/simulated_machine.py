@@ -1,5 +1,7 @@
 """A machine whose constants are known, and training runs that it would take with some noise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -20,6 +22,13 @@ MACHINE = Machine(
     step_overhead=0.01,
 )
 NOISE = 0.03
+
+
+def without_habits(fit):
+    """A fit of training runs by which every run takes what the machine says."""
+    scales = fit.misses.scales.copy()
+    scales[[0, 2, 4]] = 0.0
+    return replace(fit, misses=fit.misses._replace(scales=scales))
 
 
 def training_runs(machine, count=30):

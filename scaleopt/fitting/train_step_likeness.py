@@ -28,6 +28,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+KEPT = ("recompute", "sequence_parallel", "fused_attention", "zero")
+SHAPE = ("tensor", "hidden", "micro_batch", "seq_len", *KEPT)
+SPLIT = ("tensor", "data", "context", "pipeline", "micro_batch", "hidden", "layers", *KEPT)
+"""What the distance of two shapes, and of two splits, is made of."""
 SCALES = np.array([0.08, 0.7, 0.03, 2.0, 0.10, 2.0, 0.02])
 """τ₁ ℓ₁ τ₂ ℓ₂ τ₃ ℓ₃ σ before any row is seen: misses of some percent, alike within a doubling."""
 _FACTOR = 1.35
@@ -63,19 +67,22 @@ class Alike(NamedTuple):
 
 def alike(columns: dict[str, np.ndarray]) -> Alike:
     """Where rows stand, from what `training_columns` gives."""
-    log = {name: np.log2(columns[name]) for name in columns if np.all(columns[name] > 0)}
-    kept = [columns[name] for name in ("recompute", "sequence_parallel", "fused_attention", "zero")]
-    shape = [log[name] for name in ("tensor", "hidden", "micro_batch", "seq_len")]
-    axes = ("tensor", "data", "context", "pipeline", "micro_batch", "hidden")
-    split = [*(log[name] for name in axes), log["layers"] / 2]
+    at = {name: place(name, columns[name]) for name in {*SHAPE, *SPLIT}}
+    shape, split = (np.stack([at[name] for name in names], 1) for names in (SHAPE, SPLIT))
     across = 1.0 * (columns["devices"] > columns["node_size"])
-    place = np.stack(shape + kept, 1).round(_DIGITS)
-    return Alike(place, np.stack(split + kept, 1), across, np.ones(len(across)))
+    return Alike(shape.round(_DIGITS), split, across, np.ones(len(across)))
+
+
+def place(name: str, values: np.ndarray) -> np.ndarray:
+    """Where values of a column lie, for distances: in doublings, layers in half ones."""
+    if name in KEPT:
+        return values
+    return np.log2(values) / (2 if name == "layers" else 1)
 
 
 def shared(scales: np.ndarray, first: Alike, second: Alike) -> list[np.ndarray]:
     """The three parts of the covariance between two sets of rows, without the noise."""
-    shape, split = _distance(first.shape, second.shape), _distance(first.split, second.split)
+    shape, split = distance(first.shape, second.shape), distance(first.split, second.split)
     across = np.outer(first.across, second.across)
     return [
         np.outer(scales[0] * first.size, scales[0] * second.size) * np.exp(-shape / scales[1]),
@@ -105,7 +112,7 @@ def learn(
         chosen = np.linspace(0, len(miss) - 1, _ROWS_LEARNT).astype(int)
         where, miss, say = where.of(chosen), miss[chosen], say[chosen]
         given = given[np.ix_(chosen, chosen)]
-    shape, split = _distance(where.shape, where.shape), _distance(where.split, where.split)
+    shape, split = distance(where.shape, where.shape), distance(where.split, where.split)
 
     def unlikely(logs: np.ndarray) -> tuple[float, np.ndarray]:
         scales = np.exp(logs)
@@ -168,6 +175,33 @@ class Misses(NamedTuple):
             found[start : start + _BLOCK] = sum(shared(self.scales, some, self.where)) @ told
         return found
 
+    def drawn(self, where: Alike, change: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """What rows may truly miss on machines that are not the fitted one, (machines, rows).
+
+        Args:
+            where: the rows stand.
+            change: (machines, constants), of each u from the fitted one.
+            random: for what the fitted rows leave open.
+        """
+        where = where._replace(size=self._sizes(where.shape))
+        covariance = sum(shared(self.scales, where, self.where))
+        weight = covariance @ self.inverse
+        expected = (self.miss - change @ self.slope.T) @ weight.T
+        left = sum(shared(self.scales, where, where)) - weight @ np.transpose(covariance)
+        variance, axes = np.linalg.eigh(left)
+        normal = random.standard_normal(expected.shape)
+        return expected + normal @ (axes * np.sqrt(np.maximum(variance, 0.0))).T
+
+    def forgotten(self) -> "Misses":
+        """The same habits, of which no row has told anything yet."""
+        none = np.empty(0, int)
+        return self._replace(
+            where=self.where.of(none),
+            miss=self.miss[none],
+            slope=self.slope[none],
+            inverse=self.inverse[np.ix_(none, none)],
+        )
+
     def _sizes(self, shape: np.ndarray) -> np.ndarray:
         """What the fitted rows say of the habits of these shapes; of a new one nothing."""
         known = dict(zip(map(tuple, self.where.shape), self.where.size, strict=True))
@@ -212,7 +246,8 @@ def _shapes(where: Alike) -> np.ndarray:
     return np.unique(where.shape, axis=0, return_inverse=True)[1].ravel()
 
 
-def _distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Between places, (…, axes) each: the sum over the axes, (first, second)."""
     # Axis by axis: all at once many rows would take a dozen times the memory.
     axes = zip(first.T, second.T, strict=True)
     return sum((np.abs(np.subtract.outer(a, b)) for a, b in axes), start=np.zeros(()))

@@ -1,30 +1,18 @@
 """How sure a plan on a fit is: the same choice over machines drawn from the fit's distribution."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jax import Array
 
-from scaleopt.fitting.parameters import Parameters, Point
-from scaleopt.fitting.propagate import drawn_points
 from scaleopt.fitting.result import Fit
-from scaleopt.models.machine import Machine
 from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.layouts import AXES, batch_of, devices_of
+from scaleopt.planning.drawn_layouts import Drawn, drawn_layouts
 from scaleopt.planning.searched import Searched
 from scaleopt.planning.searched_layouts import SearchedLayouts
-from scaleopt.planning.tables import OPTIONS, Problem, evaluate, parts_of, step_of
 from scaleopt.planning.words import counted, dollars, duration, percent
-from scaleopt.units import Scalar
-
-CANDIDATES = 256
-"""Layouts of the list that are scored anew, each with every option."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +71,10 @@ class Certainty:
 def certainty(
     fit: Fit[Any], side: SearchedLayouts, best: Configuration, *, draws: int, level: float
 ) -> Certainty:
-    """The choice over machines drawn from the fit.
+    """The choice over machines drawn from the fit, and over what the rows fitted leave open.
 
-    The candidates are the best layouts by the fitted machine, each with every option: what is not
-    among them is not considered on a drawn machine either.
+    The candidates are the best by the fitted machine: what is not among them is not considered on a
+    drawn machine either.
 
     Args:
         fit: of the machine.
@@ -95,25 +83,8 @@ def certainty(
         draws: how many machines.
         level: of the ranges.
     """
-    rows = side.found.shortlist.rows[:, :CANDIDATES]
-    seconds, held, layout, option = _drawn(fit, side, rows, draws)
-    chosen = rows[:, layout]
-    drawn = Drawn(seconds, held, chosen, option, devices_of(chosen), batch_of(chosen))
-    ours = _place(side, best, rows, layout, option)
-    return judged(side, best, drawn, ours, _range(fit, side, best, level), level)
-
-
-class Drawn(NamedTuple):
-    """The candidates, and what each takes on each drawn machine."""
-
-    seconds: np.ndarray
-    """(draws, candidates)"""
-    held: np.ndarray
-    rows: np.ndarray
-    """(axes, candidates)"""
-    option: np.ndarray
-    devices: np.ndarray
-    batch: np.ndarray
+    drawn = drawn_layouts(fit, side, best, draws)
+    return judged(side, best, drawn, 0, _range(fit, side, best, level), level)
 
 
 def judged(
@@ -205,54 +176,3 @@ def _range(
         # Rows know of no experts: their model's range, about this one's time.
         low, high = (best.step_time * end / time for end in (low, high))
     return low, high, not np.isfinite(high)
-
-
-def _drawn(
-    fit: Fit[Any], side: SearchedLayouts, rows: np.ndarray, draws: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Seconds (draws, candidates) and bytes of those that fit, with their layout and option."""
-    count = int(np.prod(side.options.shape))
-    layout, option = (part.ravel() for part in np.indices((rows.shape[1], count)))
-    recompute, along, zero = side.options.each(option)
-    columns = np.stack([*rows[:, layout], recompute, along, zero]).astype(np.float64)
-    at: dict[str, np.ndarray] = dict(zip((*AXES, *OPTIONS), columns, strict=True))
-    held = evaluate(side.problem, at).held
-    alone = at["data"] * at["context"] == 1
-    new = ~((along > 0) & (at["tensor"] == 1)) & ~((zero > 0) & alone)
-    fits = (held <= side.memory) & new
-    width = len(layout)  # always as many, so that one program serves
-    chosen = np.resize(np.flatnonzero(fits), width)
-    with jax.enable_x64(True):
-        points = drawn_points(fit, draws)
-        seconds = _seconds(fit.parameters, points, side.problem, columns[:, chosen])
-    kept = int(fits.sum())
-    return np.asarray(seconds)[:, :kept], held[fits], layout[fits], option[fits]
-
-
-@eqx.filter_jit
-def _seconds(parameters: Parameters, points: Point, problem: Problem, columns: Scalar) -> Array:
-    """Seconds of a step of each configuration on each drawn machine, (draws, configurations)."""
-    columns = jnp.asarray(columns)
-
-    def on(u: Array) -> Array:
-        drawn: Machine = parameters.model(points._replace(u=u).values())
-        machine = eqx.tree_at(lambda m: m.node_size, drawn, problem.machine.node_size)
-        parts = parts_of(eqx.tree_at(lambda p: p.machine, problem, machine), [*columns])
-        return step_of(parts, columns[-1], columns[AXES.index("accumulation")])
-
-    return jax.lax.map(on, jnp.asarray(points.u))
-
-
-def _place(
-    side: SearchedLayouts,
-    best: Configuration,
-    rows: np.ndarray,
-    layout: np.ndarray,
-    option: np.ndarray,
-) -> int:
-    """Where the chosen one is among the candidates."""
-    short = side.found.shortlist
-    for place in range(rows.shape[1]):
-        if side.listed(place).row() == best.row():
-            return int(np.flatnonzero((layout == place) & (option == short.option[place]))[0])
-    raise LookupError("the best configuration is not in the list of the best")

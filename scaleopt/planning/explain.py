@@ -13,7 +13,7 @@ from scaleopt.planning.searched import Searched
 from scaleopt.planning.words import amount, counted, dollars, duration, gigabytes, percent
 
 if TYPE_CHECKING:
-    from scaleopt.planning.plan import Plan
+    from scaleopt.planning.result import Plan
 
 _ALTERNATIVES = 3
 _SAID = 0.0005
@@ -62,18 +62,13 @@ _AIMS = {
 def alternatives(plan: "Plan") -> list[Configuration]:
     """The best that split the devices otherwise, or are on another number of them."""
     found, seen = [], {plan.best.kind} if plan.best else set()
-    for other in plan.ranked(len_of_list(plan)):
+    for other in plan.ranked(None):
         if other.kind not in seen:
             seen.add(other.kind)
             found.append(other)
         if len(found) == _ALTERNATIVES:
             break
     return found
-
-
-def len_of_list(plan: "Plan") -> int:
-    """How many layouts the search has kept."""
-    return sum(len(side.found.shortlist.value) for side in plan.searched)
 
 
 def _side(plan: "Plan", found: Configuration) -> Searched:
@@ -108,16 +103,15 @@ def _step(plan: "Plan", best: Configuration) -> list[str]:
     lines = [
         f"{name:<{width}} {percent(part / total):>5}   {duration(part)}"
         for name, part in terms.items()
-        if part > _SAID * total
+        if abs(part) > _SAID * total
     ]
     held = ", ".join(f"{name} {gigabytes(part)}" for name, part in memory.items() if part > 0)
     return [*lines, f"memory: {held}"]
 
 
 def _binding(plan: "Plan", best: Configuration) -> list[str]:
-    goal = _side(plan, best).goal
-    reached = objective_of(plan, best)
-    lines = []
+    side, lines = _side(plan, best), []
+    goal, reached = side.goal, side.objective(best)
     for bound in binding(plan.searched, best):
         if goal.objective == "devices":
             gain = f"{counted(round(bound.value))} would do"
@@ -139,27 +133,19 @@ _LIMIT_NAMES = {
 }
 
 
-def objective_of(plan: "Plan", found: Configuration) -> float:
-    """What is to be small."""
-    step, devices, batch = (
-        np.array(number) for number in (found.step_time, found.devices, found.global_batch)
-    )
-    return float(_side(plan, found).goal.value(step, devices, batch))
-
-
 def _alternatives(plan: "Plan", best: Configuration) -> list[str]:
     others = alternatives(plan)
     if not others:
         return ["nothing: no other split of devices keeps the limits"]
-    goal = _side(plan, best).goal
-    reached, lines = objective_of(plan, best), []
+    side, lines = _side(plan, best), []
+    goal, reached = side.goal, side.objective(best)
     for other in others:
         lines.append(other.headline)
         if goal.objective == "devices":
             more = other.devices - best.devices
             lines.append(f"    {counted(more)} more" if more else "    as many devices, but slower")
         else:
-            worse = percent(objective_of(plan, other) / reached - 1)
+            worse = percent(_side(plan, other).objective(other) / reached - 1)
             lines.append(
                 f"    {worse} more {_AIMS[goal.objective]}: {_difference(plan, best, other)}"
             )

@@ -50,7 +50,7 @@ class Infeasible:
 def binding(sides: Sequence[Searched], best: Configuration) -> tuple[Binding, ...]:
     """The limits without which the plan would be better, the costliest first."""
     found = []
-    reached = _objective(sides, best)
+    reached = next(side for side in sides if side.offer is best.offer).objective(best)
     for limit in ("memory", *LIMITS):
         lifted = "fastest" if limit == "memory" else "fits"
         if limit != "memory" and not _set(sides[0], limit):
@@ -165,9 +165,3 @@ def _quantity(side: Searched, name: str) -> Value:
 def _set(side: Searched, limit: str) -> bool:
     """Whether a limit was asked for."""
     return getattr(side.goal.limits, limit) != getattr(side.goal.without(limit).limits, limit)
-
-
-def _objective(sides: Sequence[Searched], best: Configuration) -> float:
-    side = next(side for side in sides if side.offer is best.offer)
-    step, devices, batch = (np.array(x) for x in (best.step_time, best.devices, best.global_batch))
-    return float(side.goal.value(step, devices, batch))

@@ -8,7 +8,7 @@ from scaleopt.planning.offer import Offer
 from scaleopt.units import format_si, hour
 
 if TYPE_CHECKING:
-    from scaleopt.planning.plan import Plan
+    from scaleopt.planning.result import Plan
 
 _OFFERED = {
     "memory": "B",

@@ -1,28 +1,24 @@
-"""`plan`: the best number of devices, batch and split of a training run, and what nearly was."""
+"""`plan`: the best number of devices, batch and split of a training run."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from scaleopt.fitting.provenance import Provenance
 from scaleopt.models.memory import ZERO_STAGES, Precision
 from scaleopt.models.transformer import RECOMPUTE, Transformer
 from scaleopt.models.workload import Workload
 from scaleopt.models.workload_time import AnyMachine
-from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.explain import explain
 from scaleopt.planning.given import above_0
 from scaleopt.planning.goal import Goal, Limits, Run
 from scaleopt.planning.layouts import Bounds, Layouts
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.on_host import at_each
 from scaleopt.planning.options import Options
-from scaleopt.planning.origin import provenance
-from scaleopt.planning.pareto import pareto_front
+from scaleopt.planning.result import Plan
 from scaleopt.planning.search import Tiles
 from scaleopt.planning.searched import Searched, least
 from scaleopt.planning.searched_layouts import SearchedLayouts
@@ -38,72 +34,11 @@ from scaleopt.planning.wishes import (
     check_workload,
     options_of,
 )
-from scaleopt.planning.words import counted
 from scaleopt.planning.workload_search import SearchedWorkload
 from scaleopt.units import Scalar
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from scaleopt.fitting.result import Fit
-    from scaleopt.planning.certainty import Certainty
-
-
-@dataclass(frozen=True, repr=False)
-class Plan:
-    """What `plan` found."""
-
-    best: Configuration | None
-    """None where nothing keeps every limit; `explain` says what would have to give."""
-    searched: tuple[Searched, ...]
-    certainty: "Certainty | None" = None
-    """How sure it is; None where the machine was given, not fitted."""
-
-    def __repr__(self) -> str:
-        found = f"{counted(self.best.devices)}, {self.best}" if self.best else "infeasible"
-        return f"Plan({found}); print(plan.explain()) for more"
-
-    @property
-    def configurations(self) -> int:
-        """How many different configurations were scored."""
-        return sum(side.found.configurations for side in self.searched)
-
-    def ranked(self, length: int = 20) -> list[Configuration]:
-        """The best layouts, each with its best options, the best first."""
-        sides = self.searched
-        values = np.concatenate([side.found.shortlist.value for side in sides])
-        places = [(s, place) for s in sides for place in range(len(s.found.shortlist.value))]
-        order = np.argsort(values, kind="stable")[:length].tolist()
-        return [
-            places[place][0].listed(places[place][1]) for place in order if values[place] < np.inf
-        ]
-
-    def table(self, length: int = 20) -> "pd.DataFrame":
-        """The best layouts as a table, each with its best options, the best first.
-
-        Args:
-            length: how many rows.
-
-        Returns:
-            A row each: how it is split, its seconds, cost [USD] and memory [B].
-        """
-        return _rows(self.ranked(length))
-
-    def pareto(self) -> "pd.DataFrame":
-        """What nothing beats in time, cost, memory and devices at once, the fastest first.
-
-        Every configuration is scored once more for it.
-        """
-        return _rows(pareto_front(self.searched))
-
-    @property
-    def provenance(self) -> dict[str, Provenance]:
-        """Where each number is from that it rests on, by name; see `planning.origin`."""
-        return provenance(self)
-
-    def explain(self) -> str:
-        """Why it is best and what nearly was; where nothing is, what would have to give."""
-        return explain(self)
 
 
 def plan(
@@ -252,6 +187,12 @@ def _trained(
     layouts = Layouts(model, offer.counts(), batches, offer.node_size, bounds)
     problem = Problem.of(model, offer.model, precision)
     known = tables(problem, layouts, options)
+    if offer.fit is not None:
+        from scaleopt.planning.likeness import likeness, misses_of  # needs what fits need
+
+        misses = misses_of(offer.fit, model)
+        if misses is not None:
+            known = known._replace(likeness=likeness(misses, model, layouts, options))
     return SearchedLayouts.of(offer, goal, memory, problem, known, layouts, options, watch)
 
 
@@ -279,12 +220,6 @@ def _decided(done: Sequence[Searched], draws: int, level: float) -> Plan:
     best = side.fastest_fit(cell)
     sure = None if side.offer.fit is None else side.certainty(best, draws, level)
     return Plan(best, tuple(done), sure)
-
-
-def _rows(found: Sequence[Configuration]) -> "pd.DataFrame":
-    import pandas as pd  # half of the time that a plan takes from cold
-
-    return pd.DataFrame([it.row() for it in found])
 
 
 def model_flops(model: Transformer) -> float:

@@ -93,6 +93,11 @@ class Searched(ABC):
             found = value(leaders.value, self.devices, self.batch)
         return np.where(leaders.value < np.inf, found, np.inf)
 
+    def objective(self, found: Configuration) -> float:
+        """What is to be small, of a configuration."""
+        step, devices, batch = map(np.array, (found.step_time, found.devices, found.global_batch))
+        return float(self.goal.value(step, devices, batch))
+
     def fastest_fit(self, cell: int) -> Configuration:
         """The fastest configuration of a cell that fits in memory."""
         fits = self.found.fits

@@ -83,8 +83,10 @@ class SearchedLayouts(Searched):
 
     def breakdown(self, found: Configuration) -> tuple[Named, Named]:
         """Seconds of a step by what takes them, and bytes of a device by what they hold."""
-        terms, memory = breakdown(self.problem, [found])
-        return _first(terms), _first(memory)
+        terms, memory = map(_first, breakdown(self.problem, [found]))
+        if self.tables.likeness is not None:
+            terms |= {ALIKE: found.step_time - sum(terms.values())}
+        return terms, memory
 
     def possible(self) -> np.ndarray:
         """Numbers of devices near those asked for on which there are splits."""
@@ -103,6 +105,8 @@ class SearchedLayouts(Searched):
         return certainty(self.offer.fit, self, best, draws=draws, level=level)
 
 
+ALIKE = "runs alike"
+"""What runs alike took beyond the terms, below 0 where they were faster."""
 _PLACES = slice(len(AXES), len(AXES) + 2)
 """Rows of a tile with devices and batch."""
 

@@ -13,11 +13,12 @@ traffic, and what a device need not update is saved. A device holds
 
 with rest and kept by (t, c, e, p, b) and options, and states by (t, c, e, p, d) and ZeRO stage. So
 the models are evaluated once for each entry of these tables, as they stand, and millions of
-configurations are looked up and added. A test holds the sums equal to the models.
+configurations are looked up and added. A test holds the sums equal to the models. On a fit of
+training runs the seconds are then what runs alike took, where that is known (`planning.likeness`).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -38,6 +39,9 @@ from scaleopt.planning.layouts import AXES, PLACES, SHARES, Layouts
 from scaleopt.planning.on_host import as_numbers, at_each
 from scaleopt.planning.options import Options
 from scaleopt.units import Scalar
+
+if TYPE_CHECKING:
+    from scaleopt.planning.likeness import Likeness
 
 OPTIONS = ("recompute", "sequence_parallel", "zero")
 """What a layout is tried with, after its `AXES`."""
@@ -94,6 +98,8 @@ class Tables(NamedTuple):
     replicas: int
     """How many numbers of replicas there are."""
     node_size: float
+    likeness: "Likeness | None" = None
+    """What runs alike took, where a fit knows of any."""
 
 
 def tables(problem: Problem, layouts: Layouts, options: Options) -> Tables:
@@ -235,6 +241,11 @@ class Entries(NamedTuple):
     """ZeRO stages, the same for all."""
     axes: Array | np.ndarray
     """(axes, layouts)"""
+    likeness: "Likeness | None"
+    places: Array | np.ndarray
+    """(3, layouts): of share, replicas and sequences."""
+    across: Array | np.ndarray
+    """(layouts,): whether a run spans nodes."""
 
 
 def entries(found: Tables, tile: np.ndarray) -> Entries:
@@ -248,12 +259,16 @@ def entries(found: Tables, tile: np.ndarray) -> Entries:
     across = at["tensor"] * at["context"] * at["data"] >= found.node_size
     stage = 2 * (at["share"] * found.sequences + at["sequences"]) + across
     axis = at["share"] * found.replicas + at["replicas"]
+    spans = at["devices"] > found.node_size
     return Entries(
         np.take(found.stages, stage, axis=0),
         np.take(found.data, axis, axis=0),
         np.take(found.states, axis, axis=0),
         found.zero,
         tile[: len(AXES)].astype(np.float64),
+        found.likeness,
+        np.stack([at["share"], at["replicas"], at["sequences"]]),
+        spans.astype(np.float64),
     )
 
 
@@ -275,5 +290,9 @@ def added_up(found: Entries) -> tuple[Array, Array]:
     data, saved = zero_seconds(data, saved, found.zero, batches)
     data = data - saved
     held = rest + flight * kept
-    states = jnp.asarray(found.states)
-    return seconds[:, :, None] + data[:, None], held[:, :, None] + states[:, None]
+    held = held[:, :, None] + jnp.asarray(found.states)[:, None]
+    seconds = seconds[:, :, None] + data[:, None]
+    if found.likeness is not None:
+        places, across = jnp.asarray(found.places), jnp.asarray(found.across)
+        seconds = seconds * found.likeness.slower(places, across).reshape(seconds.shape)
+    return seconds, held

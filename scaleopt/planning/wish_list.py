@@ -24,7 +24,8 @@ from scaleopt.models.transformer import Transformer
 from scaleopt.planning.given import is_number
 from scaleopt.planning.model_config import read_model
 from scaleopt.planning.offer import Offer
-from scaleopt.planning.plan import Plan, plan
+from scaleopt.planning.plan import plan
+from scaleopt.planning.result import Plan
 from scaleopt.planning.search import Tiles
 from scaleopt.planning.workload_wishes import workload_of
 from scaleopt.planning.written import above_0, known, made, quantities, quantity, table_of

@@ -8,9 +8,11 @@ _DAY = 24 * hour
 def duration(seconds: float) -> str:
     """A time in the unit that suits it.
 
-    >>> duration(0.0123), duration(46.3), duration(5400.0), duration(1e6)
-    ('12.3 ms', '46.3 s', '1.5 h', '11.6 days')
+    >>> duration(0.0123), duration(46.3), duration(5400.0), duration(1e6), duration(-2.0)
+    ('12.3 ms', '46.3 s', '1.5 h', '11.6 days', '-2 s')
     """
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
     if seconds < 1:
         return f"{1000 * seconds:.3g} ms"
     if seconds < 2 * minute:

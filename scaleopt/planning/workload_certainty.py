@@ -13,8 +13,9 @@ from scaleopt.fitting.propagate import drawn_points, hangs_on_blind
 from scaleopt.fitting.result import Fit
 from scaleopt.models.machine import Machine
 from scaleopt.models.workload_time import AnyMachine, workload_time
-from scaleopt.planning.certainty import CANDIDATES, Certainty, Drawn, judged
+from scaleopt.planning.certainty import Certainty, judged
 from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.drawn_layouts import CANDIDATES, Drawn
 from scaleopt.planning.workload_search import SearchedWorkload
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from simulated_machine import MACHINE, training_runs
+from simulated_machine import MACHINE, training_runs, without_habits
 
 import scaleopt as so
 from scaleopt.fitting.propagate import drawn_points
@@ -175,7 +175,7 @@ def test_drawn(benchmark, fit):
 
 def test_no_drawn_machine_is_best_with_what_was_left_out(fit):
     """Candidates are the best layouts by the fitted machine; here each machine has all of them."""
-    draws = 4
+    draws, fit = 4, without_habits(fit)
     found = so.plan(GPT3, fit, objective="cost", **RUN)
     assert found.best is not None
     sure = found.searched[0].certainty(found.best, draws, 0.9)
