@@ -62,6 +62,9 @@ TABLES = (
     Table("MLPerf", runs.mlperf, 4, smaller=True),
 )
 
+JOB = ("hidden", "layers", "global_batch", "devices")
+"""What runs of one job share, that differ in how they are split."""
+
 
 def split(
     rows: pd.DataFrame, few: int, *, smaller: bool, seed: int = SEED
@@ -166,14 +169,13 @@ def chosen(rows: pd.DataFrame, time: np.ndarray) -> pd.DataFrame:
     Returns:
         By job, its plans and the relative loss of the one chosen.
     """
-    jobs = ["hidden", "layers", "global_batch", "devices"]
     found = []
-    for job, group in rows.reset_index(drop=True).assign(predicted_s=time).groupby(jobs):
+    for job, group in rows.reset_index(drop=True).assign(predicted_s=time).groupby(list(JOB)):
         if len(group) > 1:
             measured = group["time_s"].to_numpy()
             taken = measured[int(np.argmin(group["predicted_s"]))]
             found.append((*job, len(group), taken / measured.min() - 1))
-    return pd.DataFrame(found, columns=[*jobs, "plans", "loss"])
+    return pd.DataFrame(found, columns=[*JOB, "plans", "loss"])
 
 
 def draw(rows: pd.DataFrame) -> Figure:

@@ -1,6 +1,7 @@
 """The numbers that the study of published training runs states, of its quicker tables."""
 
 import pandas as pd
+import plan_odds
 import pytest
 import training_published as study
 import training_runs
@@ -38,3 +39,14 @@ def test_a_plan_chosen_by_the_measured_times_loses_nothing():
     wrong = study.chosen(rows, -rows["time_s"].to_numpy())
     assert (right["loss"].tolist(), wrong["loss"].tolist()) == ([0.0], [1.0])
     assert right["plans"].tolist() == [2]
+
+
+def test_a_plan_states_the_odds_that_its_choice_has():
+    if not training_runs.DATA.exists():
+        pytest.skip("needs the published tables; set SCALEOPT_DATA to their folder")
+    found = plan_odds.numbers(plan_odds.jobs(0))
+    told, alone = (found.loc[way] for way in plan_odds.WAYS)
+    # Of 125 jobs 92 % are 115 ± 3; the odds must not differ by more than three times that.
+    assert told["odds"] == pytest.approx(told["fastest"], abs=7)
+    assert alone["fastest"] < told["fastest"]
+    assert told["loss"] < min(1.0, alone["loss"])
