@@ -90,12 +90,16 @@ class Parameters(eqx.Module):
             values[start : start + own.size] = own
         return values
 
-    def model(self, values: Array | np.ndarray) -> Any:
+    def model(self, values: Array | np.ndarray | tuple[Array, ...]) -> Any:
         """The model with these values in place of its free numbers."""
         leaves, structure = jax.tree.flatten(self.template)
         for place, start in zip(self.free, self.starts, strict=True):
             shape = np.shape(leaves[place])
-            leaves[place] = values[start : start + int(np.prod(shape))].reshape(shape)
+            own = values[start : start + int(np.prod(shape))]
+            if isinstance(own, tuple):
+                leaves[place] = jnp.stack(own).reshape(shape) if shape else own[0]
+            else:
+                leaves[place] = own.reshape(shape)
         return jax.tree.unflatten(structure, leaves)
 
     def start(self) -> Point:

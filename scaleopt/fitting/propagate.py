@@ -5,6 +5,7 @@ that stops at 1, a latency that may be 0) shows in the interval, as no derivativ
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,11 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scaleopt.fitting.on_host import Constants, Program, apart, program_of
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point
 from scaleopt.fitting.result import Fit, check_level, depends_on_blind
 
 _DRAWS = 4000
 _SEED = 0
+_PROGRAMS = 512
 
 
 class Estimate(NamedTuple):
@@ -66,8 +69,7 @@ def propagate(
     theta = fit.constrained.values()[None]
     if not blind:
         theta = np.concatenate([theta, drawn_points(fit, draws).values()])
-    with jax.enable_x64(True):
-        value, *results = np.asarray(_values(function, fit.parameters, theta))
+    value, *results = _values(function, fit.parameters, theta)
     if value.shape != ():
         raise ValueError(
             f"the function returns {value.shape} numbers; propagate takes one that returns one"
@@ -111,14 +113,45 @@ def _value_and_slope(
     return of(theta), jax.jacfwd(of)(theta)
 
 
-@eqx.filter_jit
 def _values(
-    function: Callable[[Any], Any], parameters: Parameters, theta: Array | np.ndarray
-) -> Array:
+    function: Callable[[Any], Any], parameters: Parameters, theta: np.ndarray
+) -> np.ndarray:
     """The function of the model at each of many values of its free numbers."""
-    return jax.vmap(lambda each: jnp.asarray(function(parameters.model(each)), float))(
-        jnp.asarray(theta)
-    )
+    arrays, constants = apart((function, parameters))
+    shapes = tuple(jax.ShapeDtypeStruct(each.shape, each.dtype) for each in arrays)
+    with jax.enable_x64(True):
+        program = _program(constants, shapes, theta.shape[1])
+        if program is None:
+            return np.asarray(_at_many(constants)(tuple(theta.T), arrays))
+    return np.broadcast_to(program(*theta.T, *arrays)[0], len(theta))
+
+
+@lru_cache(_PROGRAMS)
+def _value(constants: Constants) -> Any:
+    """A function of a model, by the model's free numbers."""
+
+    @jax.jit
+    def value(theta: tuple[Array, ...], arrays: list[Array]) -> Array:
+        function, parameters = constants.joined(arrays)
+        return jnp.asarray(function(parameters.model(theta)), float)
+
+    return value
+
+
+@lru_cache(_PROGRAMS)
+def _program(
+    constants: Constants, arrays: tuple[jax.ShapeDtypeStruct, ...], free: int
+) -> Program | None:
+    """The same by NumPy, where it can be."""
+    number = (jax.ShapeDtypeStruct((), np.float64),) * free
+    traced = _value(constants).trace(number, [*arrays])
+    return None if traced.out_info.shape else program_of(traced.jaxpr)
+
+
+@lru_cache(_PROGRAMS)
+def _at_many(constants: Constants) -> Callable[..., Array]:
+    """A compiled program of the same at many points."""
+    return jax.jit(jax.vmap(_value(constants), in_axes=(0, None)))
 
 
 def drawn_points(fit: Fit[Any], draws: int) -> Point:

@@ -1,13 +1,13 @@
 """What a model says of rows and how that moves with each parameter: all that a fit compiles.
 
 A fit is small linear algebra on the host about one question: the seconds of each row at these
-parameters, and their slopes. Compiling takes far longer than answering, so only the model is
-compiled, and one program serves many tables: rows are repeated up to a power
-of two, and many points are asked for in blocks of one size.
+parameters, and their slopes. One point and a few thousand rows are answered by NumPy on the model's
+trace, long before a program would be compiled. Many points are asked of a compiled one, in blocks
+of one size; rows are repeated up to a power of two, so that one program serves many tables.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from scaleopt.data.schema import OPS
+from scaleopt.fitting.on_host import Constants, Program, apart, program_of
 from scaleopt.fitting.parameters import Parameters, Point
 from scaleopt.fitting.rows import Observe
 
@@ -24,7 +25,10 @@ _BLOCK = 64
 """How many points are asked for at once, of few rows."""
 _MOST_NUMBERS = 1 << 22
 """Slopes at once, beyond which points are taken one by one."""
+_FEW_NUMBERS, _FEW_STEPS = 1 << 16, 400
+"""Slopes and operations up to which NumPy answers for one point."""
 _PROGRAMS = 512
+_CODES = {op: float(code) for code, op in enumerate(OPS)}
 
 
 class RowSeconds:
@@ -43,23 +47,10 @@ class RowSeconds:
         self.shape = np.broadcast_shapes(*(each.shape for each in columns.values()))
         self.rows = int(np.prod(self.shape))
         self.columns = {
-            name: np.broadcast_to(each, self.shape).ravel() for name, each in columns.items()
+            name: np.broadcast_to(columns[name], self.shape).ravel() for name in sorted(columns)
         }
-        leaves, structure = jax.tree.flatten((observe, parameters))
-        variable = [isinstance(leaf, np.ndarray | np.generic | Array) for leaf in leaves]
-        fixed = tuple(None if it else leaf for it, leaf in zip(variable, leaves, strict=True))
-        self._program = _program(structure, fixed)
+        self._arrays, self._constants = apart((observe, parameters))
         self._free = len(parameters.names)
-        padded = max(_FEWEST_ROWS, 1 << (self.rows - 1).bit_length())
-        self._block = _BLOCK if _BLOCK * padded * self._free <= _MOST_NUMBERS else 1
-        with jax.enable_x64(True):
-            # Put there once, and not by `asarray`, which compiles a program of its own.
-            self._known = jax.device_put(
-                (
-                    [leaf for it, leaf in zip(variable, leaves, strict=True) if it],
-                    {name: np.resize(each, padded) for name, each in self.columns.items()},
-                )
-            )
 
     def of(self, rows: np.ndarray) -> "RowSeconds":
         """Those of some of the rows."""
@@ -76,45 +67,106 @@ class RowSeconds:
             (points, rows) and (points, parameters, rows).
         """
         if len(theta) == 1:
-            return self._asked(theta)
+            program = self.by_numpy
+            return self._asked(theta) if program is None else self._reckoned(program, theta[0])
         seconds = np.empty((len(theta), self.rows))
         slopes = np.empty((len(theta), self._free, self.rows))
-        for start in range(0, len(theta), self._block):
-            block = slice(start, start + self._block)
-            seconds[block], slopes[block] = self._asked(theta[block], self._block)
+        size = _BLOCK if _BLOCK * self._padded * self._free <= _MOST_NUMBERS else 1
+        for start in range(0, len(theta), size):
+            block = slice(start, start + size)
+            seconds[block], slopes[block] = self._asked(theta[block], size)
         return seconds, slopes
+
+    @property
+    def _padded(self) -> int:
+        """As many rows as a compiled program is for."""
+        return max(_FEWEST_ROWS, 1 << (self.rows - 1).bit_length())
+
+    @cached_property
+    def by_numpy(self) -> Program | None:
+        """The model of these rows as operations of NumPy; None where they are too many."""
+        if self.rows * self._free > _FEW_NUMBERS:
+            return None
+        shapes = tuple(jax.ShapeDtypeStruct(each.shape, each.dtype) for each in self._arrays)
+        program = _program(self._constants, shapes, tuple(self.columns), self._free)
+        if program is None or len(program.steps) > _FEW_STEPS:
+            return None
+        along = np.eye(self._free)[..., None]
+        return program.knowing(*along, *self._arrays, *self.columns.values())
+
+    def _reckoned(self, program: Program, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The answer of NumPy for one point."""
+        seconds, slopes = program(*theta)
+        shape = (1, self._free, self.rows)
+        return np.broadcast_to(seconds, (1, self.rows)), np.broadcast_to(slopes, shape)
 
     def _asked(self, theta: np.ndarray, points: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """The answer of the program for so many points, of which those given are kept."""
         padded = theta if len(theta) == points else np.resize(theta, (points, self._free))
         with jax.enable_x64(True):
-            found = self._program(*self._known, padded)
+            found = _at_many(self._constants)(padded, *self._known)
         seconds, slopes = (np.asarray(each)[: len(theta), ..., : self.rows] for each in found)
         return seconds, slopes
 
+    @cached_property
+    def _known(self) -> tuple[list[Array], dict[str, Array]]:
+        """The model's arrays and the columns as a compiled program takes them."""
+        columns = {name: np.resize(each, self._padded) for name, each in self.columns.items()}
+        # Put there once, and not by `asarray`, which compiles a program of its own.
+        return jax.device_put((self._arrays, columns))
+
 
 @lru_cache(_PROGRAMS)
-def _program(structure: Any, fixed: tuple[Any, ...]) -> Callable[..., tuple[Array, Array]]:
-    """The compiled program of a model, in which all that is no array is constant."""
+def _along(constants: Constants) -> Any:
+    """The seconds of rows at a point, and their slope along a direction."""
 
-    def at_points(
-        arrays: list[Array], columns: dict[str, Array], theta: Array
+    @jax.jit
+    def along(
+        theta: tuple[Array, ...],
+        direction: tuple[Array, ...],
+        arrays: list[Array],
+        columns: dict[str, Array],
     ) -> tuple[Array, Array]:
-        left = iter(arrays)
-        leaves = [next(left) if leaf is None else leaf for leaf in fixed]
-        observe, parameters = jax.tree.unflatten(structure, leaves)
+        observe, parameters = constants.joined(arrays)
         rows = len(next(iter(columns.values())))
 
-        def seconds(values: Array) -> Array:
-            return jnp.broadcast_to(observe(parameters.model(values), columns), (rows,))
+        def seconds(theta: tuple[Array, ...]) -> Array:
+            return jnp.broadcast_to(observe(parameters.model(theta), columns), (rows,))
 
-        def with_slopes(values: Array) -> tuple[Array, Array]:
-            found, along = jax.linearize(seconds, values)
-            return found, jax.vmap(along)(jnp.eye(len(values)))
+        return jax.jvp(seconds, (theta,), (direction,))
 
-        return jax.vmap(with_slopes)(theta)
+    return along
 
-    return jax.jit(at_points)
+
+@lru_cache(_PROGRAMS)
+def _program(
+    constants: Constants,
+    arrays: tuple[jax.ShapeDtypeStruct, ...],
+    columns: tuple[str, ...],
+    free: int,
+) -> Program | None:
+    """The same by NumPy, where it can be."""
+    number = (jax.ShapeDtypeStruct((), np.float64),) * free
+    rows = jax.ShapeDtypeStruct((_FEWEST_ROWS,), np.float64)
+    with jax.enable_x64(True):
+        traced = _along(constants).trace(number, number, [*arrays], dict.fromkeys(columns, rows))
+    return program_of(traced.jaxpr, rows.shape)
+
+
+@lru_cache(_PROGRAMS)
+def _at_many(constants: Constants) -> Callable[..., tuple[Array, Array]]:
+    """A compiled program of the same at many points, along each parameter."""
+    along = _along(constants)
+
+    def at_point(
+        theta: Array, arrays: list[Array], columns: dict[str, Array]
+    ) -> tuple[Array, Array]:
+        def towards(direction: Array) -> tuple[Array, Array]:
+            return along(tuple(theta), tuple(direction), arrays, columns)
+
+        return jax.vmap(towards, out_axes=(None, 0))(jnp.eye(len(theta)))
+
+    return jax.jit(jax.vmap(at_point, in_axes=(0, None, None)))
 
 
 def log_time_and_slope(
@@ -144,10 +196,11 @@ def prepare_columns(columns: dict[str, Any]) -> dict[str, np.ndarray]:
     for name, value in columns.items():
         if name == "op":
             names = np.asarray(value)
-            wrong = set(names.ravel().tolist()) - set(OPS)
+            wrong = {*names.ravel().tolist()} - _CODES.keys()
             if wrong:
                 raise ValueError(f"op {sorted(wrong)} is not known; use one of {', '.join(OPS)}")
-            arrays[name] = np.vectorize(OPS.index, otypes=[int])(names)
+            codes = [_CODES[op] for op in names.ravel().tolist()]
+            arrays[name] = np.array(codes).reshape(names.shape)
         else:
             arrays[name] = np.asarray(value, np.float64)
     return arrays

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scaleopt.fitting.on_host import at_each
 from scaleopt.fitting.propagate import Estimate, propagate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
@@ -80,19 +81,23 @@ def best_devices(
     max_devices = None if max_devices is None else int(max_devices)
     if isinstance(step_time, Fit):
         return _best_of_fit(step_time, flops, size, max_devices, level)
+    if isinstance(step_time, StepTime):
+        most = np.inf if max_devices is None else float(max_devices)
+        return int(_finite(float(at_each(_whole_best, step_time, flops, size, most))))
     with jax.enable_x64(True):
-        if isinstance(step_time, StepTime):
-            most = np.inf if max_devices is None else float(max_devices)
-            best = float(_whole_best(step_time, float(flops), float(size), most))
-            if not np.isfinite(best):
-                raise ValueError(
-                    "every further device makes the step faster (alpha is 0 s), so there is no "
-                    "best number; give max_devices"
-                )
-            return int(best)
         if max_devices is None:
             raise ValueError("max_devices is needed for a callable that is not a StepTime")
         return _best_by_trial(step_time, flops, size, max_devices)
+
+
+def _finite(best: float) -> float:
+    """The best number, where there is one."""
+    if not np.isfinite(best):
+        raise ValueError(
+            "every further device makes the step faster (alpha is 0 s), so there is no "
+            "best number; give max_devices"
+        )
+    return best
 
 
 @jax.jit
@@ -106,19 +111,27 @@ def _whole_best(step: StepTime, flops: Scalar, size: Scalar, most: Scalar) -> Ar
     best = of_step_time(step, flops, size, most)
     within = jnp.isfinite(best)
     near = jnp.where(within, best, 1.0)
-    tried = jnp.stack([jnp.ones_like(near), jnp.floor(near), jnp.ceil(near)])
+    whole, least = jnp.ones_like(near), step(1.0, flops, size)
+    for tried in (jnp.floor(near), jnp.ceil(near)):
+        seconds = step(tried, flops, size)
+        whole, least = jnp.where(seconds < least, tried, whole), jnp.minimum(seconds, least)
     if step.spread is not None:
-        beyond = jnp.minimum(most, _FARTHEST)
-        steps = jnp.geomspace(jnp.ones_like(beyond), beyond, _GRID)
-        coarse = jnp.minimum(jnp.round(steps), beyond)
-        tried = jnp.concatenate([tried, coarse])
-        center = tried[jnp.argmin(step(tried, flops, size))]
-        # About the best of the grid every number, or as many as a cell of it has.
-        around = jnp.linspace(-1.0, 1.0, _GRID) * jnp.maximum(center * _CELL, _GRID / 2)
-        tried = jnp.concatenate([tried, jnp.clip(jnp.round(center + around), 1.0, beyond)])
-    tried = jnp.maximum(tried, 1.0)
-    order = jnp.argsort(tried)
-    return jnp.where(within, tried[order][jnp.argmin(step(tried[order], flops, size))], best)
+        whole = _best_of_grid(step, flops, size, most, whole)
+    return jnp.where(within, whole, best)
+
+
+def _best_of_grid(step: StepTime, flops: Array, size: Array, most: Array, whole: Array) -> Array:
+    """The best whole number of a grid, of those about the best of it, and of one known before."""
+    beyond = jnp.minimum(most, _FARTHEST)
+    steps = jnp.geomspace(jnp.ones_like(beyond), beyond, _GRID)
+    coarse = jnp.minimum(jnp.round(steps), beyond)
+    tried = jnp.append(coarse, whole)
+    center = tried[jnp.argmin(step(tried, flops, size))]
+    # About the best of the grid every number, or as many as a cell of it has.
+    around = jnp.linspace(-1.0, 1.0, _GRID) * jnp.maximum(center * _CELL, _GRID / 2)
+    tried = jnp.concatenate([tried, jnp.clip(jnp.round(center + around), 1.0, beyond)])
+    tried = jnp.sort(tried)
+    return tried[jnp.argmin(step(tried, flops, size))]
 
 
 class _WholeOf(Workload):
@@ -141,9 +154,8 @@ def _best_of_fit(
     # Whole numbers do not move with a small change, so it is N* that tells of blind directions.
     if optimum_is_open(fit, flops, size):
         return Estimate(np.nan, 1.0, limit, level)
-    value = float(best_devices(fit.model, flops, size, max_devices=most))
-    whole = propagate(_WholeOf(flops, size, limit), fit, level)._replace(value=value)
-    return told(whole, limit)
+    whole = propagate(_WholeOf(flops, size, limit), fit, level)
+    return told(whole._replace(value=_finite(whole.value)), limit)
 
 
 def _best_by_trial(time: TimeModel, flops: float, size: float, most: int) -> int:

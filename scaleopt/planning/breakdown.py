@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
+from scaleopt.fitting.on_host import at_each
 from scaleopt.models.machine import Machine, TrainingTerms
 from scaleopt.models.memory import DeviceMemory, Precision, training_memory
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import zero_terms
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.on_host import at_each
 from scaleopt.planning.tables import Problem
 from scaleopt.units import Scalar
 

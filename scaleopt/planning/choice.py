@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pandas as pd
 
+from scaleopt.fitting.on_host import at_each
 from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit, Prediction
 from scaleopt.models.step import StepTime
@@ -14,6 +15,7 @@ from scaleopt.planning.optimum import check_workload, optimal_devices
 
 _CLEARLY = 1.1
 _SAME = 1e-6
+_terms = jax.jit(StepTime.terms)
 
 
 @dataclass(frozen=True)
@@ -89,19 +91,16 @@ def choose_devices(
         ValueError: a work that is not positive, or a negative size.
     """
     check_workload(flops, size)
-    step = fit.model
     optimal = optimal_devices(fit, flops, size, level=level)
     best = best_devices(fit, flops, size, max_devices=max_devices, level=level)
-    here, named = not np.isnan(best.value), dict[str, float]()
-    with jax.enable_x64(True):
-        if here:
-            terms = jax.jit(StepTime.terms)(step, best.value, flops, size)
-            named = {name: float(getattr(terms, name)) for name in terms.__dataclass_fields__}
-        slowdown = np.nan
-        if np.isfinite(optimal.value):
-            about = np.array([1.0, 2.0]) * optimal.value
-            at, doubled = np.asarray(jax.jit(step)(about, flops, size))
-            slowdown = doubled / at - 1
+    named, slowdown = dict[str, float](), np.nan
+    if here := not np.isnan(best.value):
+        terms = at_each(_terms, fit.model, best.value, flops, size)
+        named = {name: float(seconds) for name, seconds in vars(terms).items()}
+    if np.isfinite(optimal.value):
+        about = np.array([1.0, 2.0]) * optimal.value
+        at, doubled = at_each(_terms, fit.model, about, flops, size).total
+        slowdown = doubled / at - 1
     total = sum(named.values())
     unknown = Prediction(*(np.asarray(number) for number in (np.nan, 0.0, np.inf)))
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scaleopt.fitting.on_host import at_each
 from scaleopt.fitting.parameters import Parameters, Point
 from scaleopt.fitting.propagate import drawn_points
 from scaleopt.fitting.result import Fit
@@ -16,7 +17,6 @@ from scaleopt.models.machine import Machine
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.layouts import AXES, batch_of, devices_of
 from scaleopt.planning.likeness import misses_of, run_columns
-from scaleopt.planning.on_host import at_each
 from scaleopt.planning.searched_layouts import SearchedLayouts
 from scaleopt.planning.tables import OPTIONS, Problem, evaluate, parts_of, step_of
 from scaleopt.units import Scalar

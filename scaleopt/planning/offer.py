@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from scaleopt.data.catalog import catalog
+from scaleopt.fitting.on_host import at_each
 from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.machine import Machine
 from scaleopt.models.step import StepTime
@@ -21,7 +22,6 @@ from scaleopt.planning.given import (
     whole_number,
     whole_numbers,
 )
-from scaleopt.planning.on_host import at_each
 from scaleopt.units import MB, PerSecond, Scalar, Seconds, hour, million
 
 if TYPE_CHECKING:

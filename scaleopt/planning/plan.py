@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from scaleopt.fitting.on_host import at_each
 from scaleopt.models.memory import ZERO_STAGES, Precision
 from scaleopt.models.transformer import RECOMPUTE, Transformer
 from scaleopt.models.workload import Workload
@@ -16,7 +17,6 @@ from scaleopt.planning.given import above_0
 from scaleopt.planning.goal import Goal, Limits, Run
 from scaleopt.planning.layouts import Bounds, Layouts
 from scaleopt.planning.offer import Offer
-from scaleopt.planning.on_host import at_each
 from scaleopt.planning.options import Options
 from scaleopt.planning.result import Plan
 from scaleopt.planning.search import Tiles

@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scaleopt.fitting.on_host import as_numbers, at_each
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import (
     Precision,
@@ -36,7 +37,6 @@ from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import saved_update, zero_seconds
 from scaleopt.planning.layouts import AXES, PLACES, SHARES, Layouts
-from scaleopt.planning.on_host import as_numbers, at_each
 from scaleopt.planning.options import Options
 from scaleopt.units import Scalar
 

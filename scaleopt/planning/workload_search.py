@@ -14,12 +14,12 @@ import jax
 import numpy as np
 from jax import Array
 
+from scaleopt.fitting.on_host import as_numbers, at_each
 from scaleopt.models.workload import Workload
 from scaleopt.models.workload_time import AnyMachine, step_terms, workload_time
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.goal import Goal
 from scaleopt.planning.offer import Offer
-from scaleopt.planning.on_host import as_numbers, at_each
 from scaleopt.planning.search import Best, Found, Leaders, Shortlist
 from scaleopt.planning.searched import Named, Scores, Searched
 from scaleopt.planning.workload_configuration import WorkloadConfiguration
