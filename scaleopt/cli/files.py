@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 def read_table(path: Path) -> "Measurements":
     """The table, or a benchmark's log as one; what is to be said goes to standard error."""
     from scaleopt.data.measurements import MeasurementError
-    from scaleopt.data.readers.read import read_log
     from scaleopt.data.reading import is_table, read_measurements
 
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            measured = read_measurements(path) if is_table(path) else read_log(path)
+            if is_table(path):
+                measured = read_measurements(path)
+            else:
+                from scaleopt.data.readers.read import read_log
+
+                measured = read_log(path)
         except (MeasurementError, OSError) as error:
             refuse(sentence(error))
     for warning in warned:

@@ -63,13 +63,16 @@ def _trend(op: str, residual: pd.Series, rounds: pd.Series) -> list[str]:
     number = medians.index.to_numpy(float)
     if len(medians) < _LEAST_ROUNDS:
         return []
-    # Loaded where it is used: it takes half a second, and logs of others have no rounds.
-    from scipy import stats
-
-    chance = stats.kendalltau(number, medians).pvalue
-    slope = stats.theilslopes(medians, number)[0]
+    early, late = np.triu_indices(len(medians), 1)
+    rise = np.subtract(*medians.to_numpy(float)[[late, early]])
+    slope = float(np.median(rise / (number[late] - number[early])))  # Theil and Sen's
     change = float(np.expm1(slope * (number[-1] - number[0])))
-    if not (chance < _TREND_CHANCE and abs(change) > _TREND):
+    if abs(change) <= _TREND:
+        return []
+    # Loaded where a trend would matter: it takes half a second.
+    from scipy.stats import kendalltau
+
+    if not kendalltau(number, medians).pvalue < _TREND_CHANCE:
         return []
     if change > 0:
         verb, remedy = "rise", "let it cool, or quiet, and repeat"

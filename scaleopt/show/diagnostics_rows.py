@@ -1,15 +1,16 @@
 """Rows beside what a fit says of them: what the pictures of residuals and predictions draw."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from scaleopt.data.schema import TRAINING
-from scaleopt.fitting.collective_result import CollectiveFit
 from scaleopt.fitting.result import Fit, check_level
-from scaleopt.fitting.train_step import TrainStepFit
 from scaleopt.units import format_si
+
+if TYPE_CHECKING:
+    from scaleopt.fitting.collective_result import CollectiveFit
 
 _STEP = ("devices", "nodes", "flops", "size_bytes", "moved_bytes", "injected_s", "method", "dtype")
 _CELL = (*_STEP, *(column.name for column in TRAINING))
@@ -19,7 +20,7 @@ WORK = {"size_bytes": ("size", "B"), "flops": ("work", "FLOP")}
 
 
 def rows_against(
-    fit: Fit[Any] | CollectiveFit, table: pd.DataFrame | None, level: float
+    fit: "Fit[Any] | CollectiveFit", table: pd.DataFrame | None, level: float
 ) -> pd.DataFrame:
     """Rows with what the fit says of them.
 
@@ -41,7 +42,7 @@ def rows_against(
     check_level(level)
     refuse(fit)
     if table is None:
-        if isinstance(fit, CollectiveFit):
+        if not isinstance(fit, Fit):
             raise ValueError(
                 "a CollectiveFit does not keep its rows; give them as the second argument: the "
                 "table that it was fitted to, or another of the same machine"
@@ -59,11 +60,14 @@ def rows_against(
 
 def refuse(fit: Any) -> None:
     """Raise on what no diagnostic can be drawn of."""
-    if not isinstance(fit, Fit | CollectiveFit):
-        raise TypeError(
-            f"{type(fit).__name__} has no rows of a kind to draw; give what so.fit, so.calibrate "
-            "or so.fit_collective returns"
-        )
+    if not isinstance(fit, Fit):
+        from scaleopt.fitting.collective_result import CollectiveFit
+
+        if not isinstance(fit, CollectiveFit):
+            raise TypeError(
+                f"{type(fit).__name__} has no rows of a kind to draw; give what so.fit, "
+                "so.calibrate or so.fit_collective returns"
+            )
     if fit.failure:
         raise ValueError(f"there is nothing to draw, since the fit failed: {fit.failure}")
 
@@ -96,9 +100,9 @@ def _where(row: pd.Series) -> str:
     )
 
 
-def _of_fitted_kinds(fit: Fit[Any] | CollectiveFit, table: pd.DataFrame) -> pd.DataFrame:
+def _of_fitted_kinds(fit: "Fit[Any] | CollectiveFit", table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the kinds that were fitted."""
-    if isinstance(fit, CollectiveFit):
+    if not isinstance(fit, Fit):
         kinds = {group.op for group in fit.groups}
         known = table["size_bytes"] > 0
     else:
@@ -112,10 +116,10 @@ def _of_fitted_kinds(fit: Fit[Any] | CollectiveFit, table: pd.DataFrame) -> pd.D
 
 
 def _stated(
-    fit: Fit[Any] | CollectiveFit, fitted: bool, rows: pd.DataFrame, level: float
+    fit: "Fit[Any] | CollectiveFit", fitted: bool, rows: pd.DataFrame, level: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The time that the fit predicts for each row, and the range that it states."""
-    if fitted and isinstance(fit, TrainStepFit):
+    if fitted and isinstance(fit, Fit) and _rests_on_likeness(fit):
         # It predicts a row from the rows like it, and one that was fitted is most like itself:
         # only what the constants alone miss says how good they are.
         time = rows["predicted_s"].to_numpy(float)
@@ -124,6 +128,15 @@ def _stated(
     if fitted and isinstance(fit, Fit):
         return fit.predict(level=level, **fit.columns)
     return fit.predict(rows, level=level)
+
+
+def _rests_on_likeness(fit: Fit[Any]) -> bool:
+    """Whether a fit predicts training steps from the rows like them."""
+    if all(noise.name != "train_step" for noise in fit.noise):
+        return False
+    from scaleopt.fitting.train_step import TrainStepFit
+
+    return isinstance(fit, TrainStepFit)
 
 
 def _outliers(fit: Fit[Any]) -> np.ndarray:

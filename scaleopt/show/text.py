@@ -1,7 +1,7 @@
 """The report that a person reads in ten seconds: the answer first, then why to believe it."""
 
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,6 @@ from rich.table import Table
 
 from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
-from scaleopt.models.machine import Machine
 from scaleopt.models.step import StepTime
 from scaleopt.planning.choice import DeviceChoice
 from scaleopt.show.diagnostics_rows import rows_against
@@ -18,12 +17,15 @@ from scaleopt.show.origin import origin
 from scaleopt.show.remarks import any_row, contradicted, remarks
 from scaleopt.units import format_si
 
+if TYPE_CHECKING:
+    from scaleopt.models.machine import Machine
+
 _WIDTH = 100
 _SYMBOLS = {"rate": "r", "alpha": "α", "beta": "β"}
 
 
 def report(
-    fit: Fit[StepTime] | Fit[Machine],
+    fit: "Fit[StepTime] | Fit[Machine]",
     choice: DeviceChoice | None,
     context: dict[str, Any],
     level: float = 0.95,
@@ -42,7 +44,7 @@ def report(
     parts = [heading(context)]
     if fit.failure:
         return "\n\n".join([*parts, f"The fit failed: {fit.failure}."])
-    unasked = _TRAINING if isinstance(fit.model, Machine) else _NO_WORKLOAD
+    unasked = _NO_WORKLOAD if isinstance(fit.model, StepTime) else _TRAINING
     parts += [decision(choice)] if choice else [unasked]
     rows = rows_against(fit, None, level)
     parts += [parameters(fit, level), measured_against_predicted(rows, level)]
