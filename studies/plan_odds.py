@@ -110,7 +110,8 @@ def draw(found: pd.DataFrame) -> Figure:
             color=color,
             label=way,
         )
-    axes.set(xlabel="odds stated", ylabel="share that was the fastest", xlim=(0, 1.03), ylim=(0, 1.03))
+    axes.set(xlabel="odds stated", ylabel="share that was the fastest")
+    axes.set(xlim=(0, 1.03), ylim=(0, 1.03))
     axes.legend(frameon=False)
     return figure
 
