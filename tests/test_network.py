@@ -1,12 +1,11 @@
 """On a network whose delay and rate are known, the probe and the fit return them."""
 
-import json
 import subprocess
-import sys
 
 import pytest
 from network.found import GLOO, fitted, found
 from network.measure import effort_for, measured
+from network.ring import ring
 from network.wire import Wire, missing, network
 
 WIRE = Wire(delay=4e-3, rate=25e6)
@@ -15,48 +14,13 @@ OPS = ("all_reduce", "permute", "all_to_all")
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
-LISTEN = """
-import socket, sys
-with socket.create_server(("", 5000)) as server:
-    print("listening", flush=True)
-    one, _ = server.accept()
-    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    while wanted := one.recv(8, socket.MSG_WAITALL):
-        left = int.from_bytes(wanted, "big")
-        while left:
-            left -= len(one.recv(min(left, 1 << 16)))
-        one.sendall(b"!")
-"""
-SEND = """
-import json, socket, sys, time
-one = socket.create_connection((sys.argv[1], 5000))
-one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-def seconds(size):
-    start = time.perf_counter()
-    one.sendall(size.to_bytes(8, "big") + bytes(size))
-    one.recv(1)
-    return time.perf_counter() - start
-print(json.dumps([min(seconds(n) for _ in range(k)) for n, k in ((1, 99), (2_000_000, 25))]))
-"""
 
-
-def test_a_message_takes_the_delay_and_its_bytes_over_the_rate():
-    """Without JAX: a byte there and one back, and a long message with one byte back.
-
-    The least of many: other processes only ever make it later.
-    """
-    with network(2, WIRE) as net:
-        server = subprocess.Popen(
-            net.inside(0, [sys.executable, "-c", LISTEN]), stdout=subprocess.PIPE, text=True
-        )
-        assert server.stdout is not None
-        assert server.stdout.readline() == "listening\n"
-        client = net.inside(1, [sys.executable, "-c", SEND, net.address(0)])
-        done = subprocess.run(client, capture_output=True, text=True, check=True, timeout=30)
-        server.communicate(timeout=10)
-    short, long = json.loads(done.stdout)
-    assert short == pytest.approx(2 * WIRE.delay, rel=WITHIN)
-    assert long - short == pytest.approx(2e6 / WIRE.payload_rate, rel=WITHIN)
+def test_sockets_see_the_delay_and_the_rate(tmp_path):
+    """Without JAX and without a fit: bytes that a ring of plain sockets passes on."""
+    late, rate = ring(2, WIRE, tmp_path)
+    instant, _ = ring(2, Wire(0.0, WIRE.rate), tmp_path)
+    assert (late - instant).value == pytest.approx(WIRE.delay, rel=WITHIN)
+    assert rate.value == pytest.approx(WIRE.payload_rate, rel=WITHIN)
 
 
 def test_a_network_leaves_nothing():

@@ -1,6 +1,8 @@
 """`python -m network`: measure collectives over an emulated network, and print what they show.
 
-A line of JSON for each collective: delay [s] and rate [B/s], each with its 90 % interval.
+A line of JSON for each collective: delay [s] and rate [B/s], the same as a ring of plain sockets
+sees them, and by how much the two differ; each with its 90 % interval. What ranks and sockets add
+themselves is measured on the same network without a delay, and taken away.
 """
 
 import argparse
@@ -10,8 +12,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from network.found import GLOO, fitted, found, worst_miss
+from network.found import GLOO, Interval, fitted, found, worst_miss
 from network.measure import effort_for, measured
+from network.ring import ring
 from network.wire import Wire, missing
 
 
@@ -28,17 +31,34 @@ def main() -> None:
     reason = missing()
     if reason:
         parser.exit(3, f"{reason}\n")
-    wire = Wire(given.delay, given.rate)
-    with tempfile.TemporaryDirectory() as folder:
-        effort = replace(effort_for(given.ranks, wire, given.seconds), runs=given.runs)
-        table = measured(given.ranks, wire, given.op, effort, Path(folder) / "table.csv")
+    wire, instant = Wire(given.delay, given.rate), Wire(0.0, given.rate)
+    effort = replace(effort_for(given.ranks, wire, given.seconds), runs=given.runs)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        here, added = (
+            measured(given.ranks, each, given.op, effort, folder / f"{each.delay}.csv")
+            for each in (wire, instant)
+        )
+        (late, rate_seen), (late_instant, _) = (
+            ring(given.ranks, each, folder) for each in (wire, instant)
+        )
+    seen = {"delay": late - late_instant, "rate": rate_seen}
     for op in given.op:
-        pipelined = op == "all_reduce" and given.ranks > 2 and given.delay > 0
-        fit = fitted(table, op, given.ranks, pipelined=pipelined)
+        fit = fitted(here, op, given.ranks, pipelined=op == "all_reduce" and given.ranks > 2)
         delay, rate = found(fit, op, given.ranks)
-        shown = {"op": op, "delay": dataclasses.astuple(delay), "rate": dataclasses.astuple(rate)}
-        known = {"payload_rate": wire.payload_rate, "miss": worst_miss(fit)}
-        print(json.dumps(shown | known))
+        of_ranks, _ = found(fitted(added, op, given.ranks), op, given.ranks)
+        shown = {"delay": delay - of_ranks, "rate": rate}
+        apart = {each: shown[each] - seen[each] for each in shown}
+        known = {
+            "put_in": {"delay": wire.delay, "rate": wire.payload_rate},
+            "miss": worst_miss(fit),
+        }
+        rows = {"found": shown, "sockets": seen, "apart": apart}
+        print(json.dumps({"op": op} | known | {name: _plain(each) for name, each in rows.items()}))
+
+
+def _plain(intervals: dict[str, Interval]) -> dict[str, tuple[float, ...]]:
+    return {name: dataclasses.astuple(each) for name, each in intervals.items()}
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def network(count: int, wire: Wire) -> Iterator[Network]:
         taps = [f"net{os.getpid()}t{index}" for index in range(count)]
         core = ["taskset", "--cpu-list", str(_cores()[-1])]
         switch = _start(
-            stack, [*core, _compiled(folder), repr(wire.delay), repr(8 * wire.rate), *taps]
+            stack, [*core, compiled("switch", folder), repr(wire.delay), repr(8 * wire.rate), *taps]
         )
         _await(switch, "ready")
         nodes = []
@@ -130,10 +130,10 @@ def _cores() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
-def _compiled(folder: Path) -> str:
-    """The switch, compiled."""
-    program = str(folder / "switch")
-    _run(["gcc", "-O2", "-o", program, str(HERE / "switch.c")])
+def compiled(name: str, folder: Path) -> str:
+    """The path of one of the programs here, compiled."""
+    program = str(folder / name)
+    _run(["gcc", "-O2", "-o", program, str(HERE / f"{name}.c")])
     return program
 
 
