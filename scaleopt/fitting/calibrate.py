@@ -11,6 +11,7 @@ step:        T = StepTime(N, W, M) + injected
 with k operations in the program.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,9 +22,9 @@ import pandas as pd
 from jax import Array
 
 from scaleopt.data.schema import OPS
-from scaleopt.fitting.columns import columns_of
+from scaleopt.fitting.columns import columns_of, kinds_of
 from scaleopt.fitting.estimate import estimate
-from scaleopt.fitting.fit import check_rows, weights_of
+from scaleopt.fitting.fit import check_numbers, check_rows, weights_of
 from scaleopt.fitting.parameters import free_parameters
 from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.result import Fit
@@ -34,13 +35,13 @@ KINDS = ("matmul", "all_reduce", "step")
 """The kinds of rows that a step model explains."""
 
 _COLUMNS = ("op", "devices", "flops", "size", "operations", "injected")
-_NEEDED = {"matmul": ("flops",), "all_reduce": ("size_bytes",), "step": ("flops",)}
+_NEEDED = {"matmul": "flops", "all_reduce": "size_bytes", "step": "flops"}
 _WHY = {
     "matmul": ": memory limits them, or they are of another type than the steps",
     "step": ": they were not waited for one by one",
 }
 _FAINT = 0.01
-_ROUNDING = 1e-12
+_ROUNDING, _SAME = 1e-12, 1e-11
 _NEGLIGIBLE = 1e-30
 _PLACES = {
     "rate": 1.0,
@@ -113,15 +114,16 @@ def calibrate(
             f"calibrate takes a table, not {type(table).__name__}; "
             "give read_measurements(path).table"
         )
-    if "op" in table and (table["op"] == "train_step").any():
+    op = kinds_of(table) if "op" in table else np.full(len(table), None)
+    if (op == "train_step").any():
         # Loaded where it is asked for: rows of the other kinds need no transformer.
         from scaleopt.fitting.train_step import fit_train_steps
 
         if weights:
             raise ValueError("train_step rows take no weights; give each run its rows instead")
         return fit_train_steps(table, fixed=fixed, priors=priors)
-    used = _explained(table) if "op" in table else np.ones(len(table), bool)
-    rows = table[used].copy()
+    used = _explained(table, op) if "op" in table else np.ones(len(table), bool)
+    rows, of_rows = table.copy() if used.all() else table[used].copy(), op[used]
     for name in {"flops", "size_bytes"} - set(rows):
         rows[name] = np.nan
     if "op" in table and rows.empty:
@@ -129,18 +131,20 @@ def calibrate(
         raise ValueError(f"no row of kind {', '.join(KINDS)} to calibrate from; found: {found}")
     check_rows(rows, ["time_s", "devices"])
     for kind, needed in _NEEDED.items():
-        check_rows_of(rows[rows["op"] == kind], list(needed))
-    check_rows_of(rows[(rows["op"] == "step") & (rows["devices"] > 1)], ["size_bytes"])
+        check_numbers(rows, [needed], among=of_rows == kind)
+    several = (of_rows == "step") & (rows["devices"].to_numpy() > 1)
+    check_numbers(rows, ["size_bytes"], among=several)
 
     columns = columns_of(rows, _COLUMNS)
-    merged, notes = _merged(rows)
+    merged, notes = _merged(set(of_rows))
     known = merged | _named(fixed or {})
-    left_out = table.loc[~used, "op"].value_counts()
-    for op, count in left_out.items():
-        of_kind = f"{count} of the {op} rows" if op in KINDS else f"Rows of kind {op} ({count})"
-        verb = "is" if op in KINDS and count == 1 else "are"
-        notes.append(f"{of_kind} {verb} not used{_WHY.get(str(op), '')}.")
-    start = _start(columns, rows["time_s"].to_numpy(float), known)
+    for kind, count in Counter(op[~used]).most_common():
+        of_kind = (
+            f"{count} of the {kind} rows" if kind in KINDS else f"Rows of kind {kind} ({count})"
+        )
+        verb = "is" if kind in KINDS and count == 1 else "are"
+        notes.append(f"{of_kind} {verb} not used{_WHY.get(kind, '')}.")
+    start = _start(columns, of_rows, rows["time_s"].to_numpy(float), known)
     parameters = free_parameters(StepTime(**(_PLACES | known)), tuple(known))
     return estimate(
         ObserveStepTime(),
@@ -166,35 +170,28 @@ def _named(fixed: Mapping[str, float]) -> dict[str, float]:
     return {name: float(value) for name, value in fixed.items()}
 
 
-def _explained(table: pd.DataFrame) -> np.ndarray:
+def _explained(table: pd.DataFrame, op: np.ndarray) -> np.ndarray:
     """Which rows the model is about.
 
     Not products that memory limits or of another type than the steps', which have rates of their
     own, nor steps that were not waited for one by one, in which host work hides.
     """
-    op = table["op"]
-    used = op.isin(KINDS)
+    matmul, step = op == "matmul", op == "step"
+    used = np.logical_or.reduce([op == kind for kind in KINDS])
     if "moved_bytes" in table:
-        used &= ~((op == "matmul") & table["moved_bytes"].notna())
+        used &= ~(matmul & table["moved_bytes"].notna().to_numpy())
     if "dtype" in table:
         dtype = table["dtype"]
-        of_steps = set(dtype[op == "step"].dropna())
-        other = dtype.notna() & ~dtype.isin(of_steps)
-        used &= ~((op == "matmul") & other & bool(of_steps))
+        of_steps = set(dtype[step].dropna())
+        other = (dtype.notna() & ~dtype.isin(of_steps)).to_numpy()
+        used &= ~(matmul & other & bool(of_steps))
     if "method" in table:
-        used &= ~((op == "step") & table["method"].fillna("").str.startswith("chain"))
-    return used.to_numpy(bool)
+        used &= ~(step & table["method"].fillna("").str.startswith("chain").to_numpy(bool))
+    return used
 
 
-def check_rows_of(rows: pd.DataFrame, names: list[str]) -> None:
-    """Refuse rows that lack what their kind needs; no rows at all are well."""
-    if not rows.empty:
-        check_rows(rows, names)
-
-
-def _merged(rows: pd.DataFrame) -> tuple[dict[str, float], list[str]]:
-    """Parameters that these rows see only together with another, and a sentence on each."""
-    kinds = set(rows["op"])
+def _merged(kinds: set[str]) -> tuple[dict[str, float], list[str]]:
+    """Parameters that rows of these kinds see only with another, and a sentence on each."""
     fixed = {"overlap": 0.0, "accumulation": 1.0, "imbalance": 0.0}
     notes = ["Communication is taken not to overlap with compute."]
     if not {"matmul", "step"} <= kinds:
@@ -208,18 +205,18 @@ def _merged(rows: pd.DataFrame) -> tuple[dict[str, float], list[str]]:
     return fixed, notes
 
 
-def _start(columns: dict[str, Any], time: np.ndarray, fixed: dict[str, float]) -> dict[str, float]:
+def _start(
+    columns: dict[str, Any], op: np.ndarray, time: np.ndarray, fixed: dict[str, float]
+) -> dict[str, float]:
     """A start that needs no guess: the model is linear in α, β, 1/r and the fixed times.
 
     Non-negative least squares of predicted/measured − 1, in which a row that took three times too
     long weighs at most as much as a miss by its whole time. What no row depends on starts where it
     costs next to nothing.
     """
-    op, devices = columns["op"], columns["devices"].to_numpy()
+    devices, step, matmul = columns["devices"].to_numpy(), op == "step", op == "matmul"
     size, count = columns["size"].to_numpy(), columns["operations"].to_numpy()
     work = columns["flops"].to_numpy() / devices
-    step = (op == "step").to_numpy()
-    matmul = (op == "matmul").to_numpy()
     apart = "compute_efficiency" not in fixed
     effects = {
         "matmul": count * work * (matmul | (step & (not apart))),
@@ -248,13 +245,15 @@ def _least_positive(effects: np.ndarray, target: np.ndarray) -> np.ndarray:
     """
     count = effects.shape[1]
     square, pull = effects.T @ effects, effects.T @ target
-    taken = (np.arange(1 << count)[:, None] >> np.arange(count)) % 2 == 1
+    taken = (np.arange(1 << count)[::-1, None] >> np.arange(count)) % 2 == 1
     both = np.where(taken[:, :, None] & taken[:, None], square, 0.0)
-    # What is left out stands alone there with a pull of 0; columns that agree share theirs.
+    # What is left out stands alone there with a pull of 0.
     alone = np.where(taken, _ROUNDING, 1.0)[:, None] * np.eye(count)
     solved = np.linalg.solve(both + alone, np.where(taken, pull, 0.0)[..., None])[..., 0]
     gained = np.where((solved >= 0).all(axis=-1), solved @ pull, -np.inf)
-    return solved[gained.argmax()]
+    # Of columns that say the same as others as few as can be, and the last: a serial time, no β.
+    good = np.flatnonzero(gained >= gained.max() - _SAME * (target @ target))
+    return solved[good[taken[good].sum(axis=-1).argmin()]]
 
 
 def _remedy(names: frozenset[str]) -> str:

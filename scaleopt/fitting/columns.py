@@ -36,9 +36,10 @@ def columns_of(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Any]:
     for name in names:
         column = COLUMN_OF.get(name, name)
         if name == "operations":
-            blank = pd.Series("", index=table.index)
-            method = table["method"].fillna("") if "method" in table else blank
-            found[name] = method.map(operations)
+            method = table["method"].to_numpy(object, na_value="") if "method" in table else ()
+            count = {each: operations(each) for each in {*method}}
+            counts = [count[each] for each in method] or 1
+            found[name] = pd.Series(counts, index=table.index)
         elif column in table:
             values = table[column]
             found[name] = values if name == "op" else values.astype(float).fillna(0.0)
@@ -49,6 +50,11 @@ def columns_of(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Any]:
         else:
             raise ValueError(f"the table has no column {column!r}, which the model needs; add it")
     return found
+
+
+def kinds_of(table: pd.DataFrame) -> np.ndarray:
+    """The op of each row, "" where it has none: NumPy compares it in no time, pandas does not."""
+    return table["op"].to_numpy(object, na_value="")
 
 
 def check_columns(columns: Mapping[str, Any]) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scaleopt.fitting.columns import kinds_of
 from scaleopt.fitting.identify import Remedy, unidentified
 from scaleopt.fitting.loss import Loss
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point
 from scaleopt.fitting.prior import Prior, prior_of
 from scaleopt.fitting.result import Fit, plain
 from scaleopt.fitting.rows import Observe, Rows, Tables
-from scaleopt.fitting.scatter import Independence, KindNoise, Nests, kind_noise
+from scaleopt.fitting.scatter import Independence, KindNoise, Nests, kind_noise, numbered
 from scaleopt.fitting.search import Found, Problem, search
 from scaleopt.fitting.seconds import RowSeconds, prepare_columns
 
@@ -104,7 +105,7 @@ def problem_of(
     cluster: np.ndarray | None,
 ) -> Problem:
     """The rows as the solver takes them."""
-    codes, names = pd.factorize(table["op"].astype(str))
+    codes, names = pd.factorize(kinds_of(table))
     kinds = {str(name): codes == code for code, name in enumerate(names)}
     time = table[measured].to_numpy(np.float64)
     rows = Rows(
@@ -139,10 +140,12 @@ def _nests(table: pd.DataFrame, kind: np.ndarray, columns: dict[str, Any], loss:
         return Nests(np.arange(len(table)), alone, alone)
     cell = kind
     for name, values in columns.items():
-        code = kind if name == "op" else pd.factorize(np.asarray(values))[0]
-        cell = pd.factorize(cell * (code.max() + 2) + code)[0]
+        code = alone if name == "op" else pd.factorize(np.asarray(values))[0]
+        if code.any():
+            cell = pd.factorize(cell * (code.max() + 2) + code)[0]
     rounds, runs = (
-        np.asarray(table[name].fillna(-1)) if name in table else alone for name in ("round", "run")
+        numbered(np.asarray(table[name].fillna(-1))) if name in table else alone
+        for name in ("round", "run")
     )
     return Nests(cell, rounds, runs)
 

@@ -175,6 +175,16 @@ def check_rows(table: pd.DataFrame, names: list[str], above_zero: str = "time_s"
     if table["op"].isna().any():
         row = table.index[table["op"].isna()][0]
         raise ValueError(f"row {row}: op is empty; it names the kind of row, such as 'step'")
+    check_numbers(table, names, above_zero)
+
+
+def check_numbers(
+    table: pd.DataFrame,
+    names: list[str],
+    above_zero: str = "time_s",
+    among: np.ndarray | bool = True,
+) -> None:
+    """Refuse a cell that is no number of its column's, among some of the rows."""
     for name in names:
         values = table[name]
         if values.dtype.kind not in "fiu":
@@ -188,7 +198,7 @@ def check_rows(table: pd.DataFrame, names: list[str], above_zero: str = "time_s"
             within, rule = values >= 0, "0 or more"
         else:
             within, rule = np.isfinite(values), "that is finite"
-        good = np.isfinite(values) & within
+        good = (np.isfinite(values) & within) | np.logical_not(among)
         if not good.all():
             row = table.index[~good][0]
             raise ValueError(

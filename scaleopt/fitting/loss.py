@@ -62,10 +62,11 @@ def charge(loss: Loss, residual: np.ndarray, convex: np.ndarray | bool = False) 
     """
     if not loss.robust:
         return Charge(residual**2, residual, np.ones_like(residual))
-    if np.all(convex):
+    convex = np.asarray(convex)
+    if convex.all():
         return huber(residual)
     final = _tukey(residual) if loss.own is None else _own(loss.own, residual)
-    if not np.any(convex):
+    if not convex.any():
         return final
     both = zip(huber(residual), final, strict=True)
     return Charge(*(np.where(convex, one, other) for one, other in both))

@@ -8,6 +8,7 @@ coordinate in which time is linear, and in which it may turn negative: θ = s u 
 """
 
 import enum
+from functools import lru_cache
 from typing import Any, NamedTuple, get_type_hints
 
 import equinox as eqx
@@ -167,13 +168,19 @@ def free_parameters(model: Any, fixed: tuple[str, ...] = ()) -> Parameters:
     return Parameters(model, *map(tuple, (free, starts, names, units, fraction)))
 
 
+@lru_cache(256)
+def _hints(owner: type) -> dict[str, Any]:
+    """The annotations of a class."""
+    return get_type_hints(owner, include_extras=True)
+
+
 def _describe(model: Any, path: tuple[Any, ...]) -> tuple[str, str, str]:
     """Name, unit and tag of a leaf, as its annotation tells."""
     owner, hints, name = model, {}, ""
     for key in path:
         if isinstance(key, jax.tree_util.GetAttrKey):
             name = f"{name}.{key.name}" if name else key.name
-            hints = {name: get_type_hints(type(owner), include_extras=True).get(key.name)}
+            hints = {name: _hints(type(owner)).get(key.name)}
             owner = getattr(owner, key.name)
         elif isinstance(key, jax.tree_util.DictKey):
             name = f"{name}.{key.key}" if name else str(key.key)

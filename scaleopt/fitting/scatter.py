@@ -77,14 +77,14 @@ class Nests(NamedTuple):
 
     def of(self, mask: np.ndarray) -> "Nests":
         """The same of some rows."""
-        return Nests(*(_numbered(labels[mask]) for labels in self))
+        return Nests(*(_without_gaps(labels[mask]) for labels in self))
 
     @property
     def burst(self) -> np.ndarray:
         """Which burst each row belongs to; each row its own where there are no rounds."""
         if self.round.max() == 0:
             return np.arange(len(self.cell))
-        return _numbered(self.cell * (self.round.max() + 1) + self.round)
+        return numbered(self.cell * (self.round.max() + 1) + self.round)
 
 
 class Independence(NamedTuple):
@@ -192,8 +192,13 @@ class _MeanSquare(NamedTuple):
     degrees: np.ndarray
 
 
-def _numbered(labels: np.ndarray) -> np.ndarray:
+def numbered(labels: np.ndarray) -> np.ndarray:
+    """Labels of any kind as whole numbers from 0."""
     return np.unique(labels, return_inverse=True)[1]
+
+
+def _without_gaps(numbers: np.ndarray) -> np.ndarray:
+    return (np.cumsum(np.bincount(numbers) > 0) - 1)[numbers]
 
 
 def _mean_square(values: np.ndarray, degrees: np.ndarray | float) -> _MeanSquare:

@@ -97,8 +97,10 @@ class RowSeconds:
     def _reckoned(self, program: Program, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The answer of NumPy for one point."""
         seconds, slopes = program(*theta)
-        shape = (1, self._free, self.rows)
-        return np.broadcast_to(seconds, (1, self.rows)), np.broadcast_to(slopes, shape)
+        shape = (self._free, self.rows)
+        if np.shape(slopes) != shape or np.shape(seconds) != shape[1:]:
+            seconds, slopes = np.broadcast_to(seconds, shape[1:]), np.broadcast_to(slopes, shape)
+        return seconds[None], slopes[None]
 
     def _asked(self, theta: np.ndarray, points: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """The answer of the program for so many points, of which those given are kept."""

@@ -69,19 +69,34 @@ class Search(NamedTuple):
         """The searches of some tables."""
         return jax.tree.map(lambda each: each[which], self)
 
-    def length(self) -> np.ndarray:
-        """(tables, parameters): how much a unit of each u moves the rows, in units of their noise.
 
-        At least 1: the log of what is best absent moves the rows the less the lower it is, and
-        steps in units of its own effect would never end.
-        """
-        seen = self.best.slope**2 @ (self.copies * self.sharpness**2)[..., None]
-        return np.sqrt(np.maximum(seen[..., 0], 1.0))
+class Aim(NamedTuple):
+    """Which way is down from a place, each u in units of what moves the rows by their noise."""
 
-    def gradient(self) -> np.ndarray:
-        """(tables, parameters): how the loss falls with each u."""
-        pull = self.best.slope @ (self.charge.influence * self.sharpness)[..., None]
-        return pull[..., 0]
+    unit: np.ndarray
+    """(tables, parameters): how much u that is; 0 of what stays."""
+    slope: np.ndarray
+    """(tables, parameters, rows): of the rows in units of their noise."""
+    gradient: np.ndarray
+    """(tables, parameters): how the loss falls."""
+
+    @classmethod
+    def of(cls, now: Search) -> "Aim":
+        """From where searches are."""
+        slope = now.best.slope * now.sharpness[:, None]
+        seen = (slope**2 @ now.copies[..., None])[..., 0]
+        # Not longer than a u itself: the log of what is best absent moves the rows the less the
+        # lower it is, and steps in units of its own effect would never end.
+        unit = ~now.point.frozen / np.sqrt(np.maximum(seen, 1.0))
+        slope = slope * unit[..., None]
+        return cls(unit, slope, (slope @ now.charge.influence[..., None])[..., 0])
+
+    def change(self, curvature: np.ndarray, damping: np.ndarray) -> np.ndarray:
+        """The damped Newton step, not too far for a log."""
+        square = (self.slope * curvature[:, None]) @ self.slope.mT
+        damped = square + damping[:, None, None] * np.eye(self.unit.shape[-1])
+        change = self.unit * np.linalg.solve(damped, self.gradient[..., None])[..., 0]
+        return change * np.minimum(1.0, _FARTHEST / np.abs(change).max(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True)
@@ -141,8 +156,8 @@ class Descent:
         better = there.twice.sum(axis=-1) < now.charge.twice.sum(axis=-1)
         best, here = _where(better, (tried, there), (now.best, now.charge))
         now, first = now._replace(best=best, charge=here, steps=now.steps + 1), now.steps == 0
-        length, gradient = now.length(), now.gradient()
-        steepest = np.abs(gradient * ~now.point.frozen / length).max(axis=-1)
+        aim = Aim.of(now)
+        steepest = np.abs(aim.gradient).max(axis=-1)
         damping = np.where(better, now.damping / 10, now.damping * 4)
         # Where a step no longer helps though the slope is small, only rounding is left of it.
         rested = (steepest < _LEVELS[now.stage]) | ((steepest < _NEARLY) & ~better)
@@ -154,10 +169,10 @@ class Descent:
             scale = np.where(turned[:, None], self._noise(now), now.scale)
             now = now._replace(scale=scale, sharpness=self._sharpness(scale))
             now = now._replace(charge=_where(turned, self._charged(now), here))
-            length, gradient = now.length(), now.gradient()
+            aim = Aim.of(now)
             damping = np.where(turned, np.minimum(damping, _FIRST_DAMPING), damping)
         damping = np.maximum(damping, _LEAST_DAMPING)
-        change = _change(now, ~now.point.frozen / length, gradient, damping)
+        change = aim.change(now.charge.curvature, damping)
         return now._replace(tried=best.u + change, damping=damping)
 
     def _ended(self, found: Search) -> Solution:
@@ -176,7 +191,7 @@ class Descent:
             scale=found.scale,
             influence=found.charge.influence[:, :rows],
             slope=found.charge.curvature[:, :rows],
-            gradient=found.gradient() / found.length(),
+            gradient=Aim.of(found).gradient,
         )
 
     def _sharpness(self, scale: np.ndarray) -> np.ndarray:
@@ -230,15 +245,6 @@ def look(seconds: RowSeconds, loss: Loss, known: np.ndarray, point: Point) -> Pl
             logs = np.eye(theta.shape[-1])[:, known] * (by_u / theta)[..., None]
             slope = np.concatenate([slope, logs], axis=-1)
     return Place(point.u, predicted, slope)
-
-
-def _change(now: Search, unit: np.ndarray, gradient: np.ndarray, damping: np.ndarray) -> np.ndarray:
-    """The damped Newton step, not too far for a log; in units of each parameter's own."""
-    slope, weight = now.best.slope, now.charge.curvature * now.sharpness**2
-    square = (slope * weight[:, None]) @ slope.mT * (unit[:, :, None] * unit[:, None])
-    damped = square + damping[:, None, None] * np.eye(unit.shape[-1])
-    change = unit * np.linalg.solve(damped, (unit * gradient)[..., None])[..., 0]
-    return change * np.minimum(1.0, _FARTHEST / np.abs(change).max(axis=-1, keepdims=True))
 
 
 def _where(condition: np.ndarray, one: Any, other: Any) -> Any:

@@ -107,9 +107,7 @@ def covariance(
         cluster: (rows,), whole numbers from 0: rows of one hang together, whatever they look like.
     """
     finite = np.all([np.isfinite(each).reshape(len(each), -1).all(-1) for each in found], axis=0)
-    now = Solution(
-        *(np.where(finite.reshape(-1, *[1] * (each.ndim - 1)), each, 1.0) for each in found)
-    )
+    now = found if finite.all() else Solution(*(_where_finite(finite, each) for each in found))
     rows, free = now.jacobian.shape[1:]
     weighted = np.concatenate(
         [now.jacobian / now.row_scale[..., None], now.prior_slope[..., None] * np.eye(free)], axis=1
@@ -164,6 +162,10 @@ def covariance(
         ),
         found_kinds,
     )
+
+
+def _where_finite(finite: np.ndarray, each: np.ndarray) -> np.ndarray:
+    return np.where(finite.reshape(-1, *[1] * (each.ndim - 1)), each, 1.0)
 
 
 def _at_least(variance: np.ndarray, spare: np.ndarray, pooled: np.ndarray) -> np.ndarray:
