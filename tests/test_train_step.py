@@ -11,7 +11,9 @@ import pytest
 from simulated_machine import MACHINE, training_runs
 
 import scaleopt as so
+from scaleopt.data.catalog import catalog_names
 from scaleopt.fitting.train_step import fit_train_steps
+from scaleopt.fitting.train_step_priors import PRIORS
 
 FOLDER = Path(os.environ.get("SCALEOPT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 RUN = {"hidden": 1024, "heads": 16, "layers": 12, "seq_len": 1024, "global_batch": 8}
@@ -124,6 +126,39 @@ def test_what_is_known_is_kept_and_what_is_believed_pulls():
     assert told.model.grain < plain.model.grain
     with pytest.raises(ValueError, match="'graim' is no constant of a machine; it has rate"):
         so.calibrate(few, priors={"graim": so.Prior(40.0, 1.1)})
+
+
+def test_a_faster_device_is_believed_to_have_faster_links():
+    runs = training_runs(MACHINE, 12)
+    runs = runs[runs["devices"] <= 8].assign(nodes=1)
+    plain, fast = (
+        fit_train_steps(runs.assign(time_s=runs["time_s"] / times)).model for times in (1, 8)
+    )
+    faster = fast.rate / plain.rate
+    assert faster > 3
+    # No row crosses a node: the network goes with the rate, and with nothing else.
+    assert plain.network_beta / fast.network_beta == pytest.approx(faster, rel=1e-3)
+    known = so.calibrate(runs, priors={"network_beta": so.Prior(5e-11, 2.0)})
+    assert known.model.network_beta == pytest.approx(5e-11, rel=1e-3)
+    fixed = so.calibrate(runs, fixed={"rate": 4.4e14})
+    assert fixed.model.network_beta == pytest.approx(4e-11, rel=1e-3)
+
+
+def test_memory_and_links_go_with_the_rate_from_device_to_device():
+    found = []
+    for name in catalog_names():
+        device = so.catalog(name)
+        rate = device.get("bf16") or device.get("fp16")
+        figures = [rate, device.get("memory_bandwidth"), device.get("link_bandwidth")]
+        if None not in figures:
+            found.append([np.log(figure.value) for figure in figures if figure])
+    rate, memory, link = np.array(found).T
+    assert len(rate) > 10
+    for bandwidth, prior in ((memory, PRIORS["bandwidth"].value), (link, 1 / PRIORS["beta"].value)):
+        relative = bandwidth - rate
+        assert np.std(relative) < np.std(bandwidth)
+        # Of what data sheets print, products reach two thirds, and so about do the others.
+        assert abs(np.median(relative) - np.log(prior / PRIORS["rate"].value)) < np.log(2)
 
 
 def probe_rows():

@@ -15,16 +15,16 @@ import pandas as pd
 from scipy import special
 
 from scaleopt.fitting.fit import check_rows
-from scaleopt.fitting.parameters import Parameters, free_parameters
-from scaleopt.fitting.prior import Prior, prior_of
+from scaleopt.fitting.parameters import Parameters
+from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.provenance import Provenance
 from scaleopt.fitting.result import Fit, Prediction, check_level, plain
 from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.train_step_likeness import Misses, alike
+from scaleopt.fitting.train_step_priors import PRIORS, Believed, believed
 from scaleopt.fitting.train_step_probes import PROBED, probe_priors
 from scaleopt.fitting.train_step_rows import NEEDED, training_columns
 from scaleopt.fitting.train_step_solve import (
-    PRIORS,
     ObserveTrainStep,
     Solved,
     log_time_of,
@@ -169,9 +169,9 @@ def fit_train_steps(
         )
     columns = {name: column[first] for name, column in every.items()}
     log_time = np.bincount(run, np.log(table["time_s"].to_numpy(float))) / repeats
-    believed = learnt | dict(priors or {})
-    parameters, factor = _constants(columns["node_size"], known, believed)
-    found = solve_turns(parameters, factor, columns, log_time, repeats.astype(float))
+    belief = believed(columns["node_size"], known, learnt | dict(priors or {}))
+    parameters, factor, _ = belief
+    found = solve_turns(belief, columns, log_time, repeats.astype(float))
     point = parameters.start()._replace(u=found.u)
     values = point.values()
     free = len(values)
@@ -191,7 +191,7 @@ def fit_train_steps(
         rows=table.assign(predicted_s=np.exp(log_time - found.misses.miss)[run]),
         unidentified=_untold(parameters, values, factor, resting),
         notes=notes,
-        failure=_failure(parameters, found.u, factor),
+        failure=_failure(belief, found.u),
         misses=found.misses,
         resting=tuple(np.array(parameters.names)[resting].tolist()),
     )
@@ -203,25 +203,10 @@ def _unused(table: pd.DataFrame) -> tuple[str, ...]:
     return tuple(f"Rows of kind {op} ({count}) are not used." for op, count in others.items())
 
 
-def _constants(
-    node_size: np.ndarray, fixed: dict[str, float], priors: dict[str, Prior]
-) -> tuple[Parameters, np.ndarray]:
-    """The machine at the medians of its priors, and the factor that each constant may be off by."""
-    known = {name: prior for name, prior in (PRIORS | priors).items() if name not in fixed}
-    unknown = [name for name in [*known, *fixed] if name not in PRIORS]
-    if unknown:
-        raise ValueError(f"{unknown[0]!r} is no constant of a machine; it has {', '.join(PRIORS)}")
-    medians = {name: prior.value for name, prior in known.items()} | fixed
-    sizes, counts = np.unique(node_size, return_counts=True)
-    machine = Machine(**medians, node_size=int(sizes[np.argmax(counts)]))
-    parameters = free_parameters(machine, tuple(fixed))
-    _, precision = prior_of(parameters.names, known)
-    return parameters, np.exp(1 / precision)
-
-
-def _failure(parameters: Parameters, u: np.ndarray, factor: np.ndarray) -> str | None:
+def _failure(belief: Believed, u: np.ndarray) -> str | None:
     """Why the numbers must not be used: no machine has such constants."""
-    away = np.abs(u - np.asarray(parameters.start().u)) / np.log(factor)
+    parameters = belief.parameters
+    away = np.abs(belief.precision @ (u - np.asarray(parameters.start().u)))
     if not np.max(away) > _IMPOSSIBLE:
         return None
     name = parameters.names[int(np.argmax(away))]

@@ -1,7 +1,7 @@
 """The constants of a machine that training steps make likeliest, with a prior on each.
 
-u, the logs of the constants, is where (y − log T(u))ᵀ K⁻¹ (y − log T(u)) + Σ ((u − u₀)/s)² is
-least, with K, what is missed alike, learnt from the misses in turn.
+u, the logs of the constants, is where (y − log T(u))ᵀ K⁻¹ (y − log T(u)) + |P (u − u₀)|² is
+least, with P what is believed of them, and K, what is missed alike, learnt from the misses in turn.
 """
 
 from dataclasses import replace
@@ -15,7 +15,6 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import least_squares
 
 from scaleopt.fitting.parameters import Parameters, Point
-from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.seconds import log_time_and_slope
 from scaleopt.fitting.train_step_likeness import (
     SCALES,
@@ -27,30 +26,12 @@ from scaleopt.fitting.train_step_likeness import (
     left_out,
     noisy,
 )
+from scaleopt.fitting.train_step_priors import Believed
 from scaleopt.models.machine import Machine
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import zero_terms
 
-PRIORS = {
-    "rate": Prior(2.2e14, 2.0),
-    "bandwidth": Prior(1.7e12, 1.5),
-    "alpha": Prior(2e-5, 2.7),
-    "beta": Prior(6.7e-12, 2.0),
-    "network_alpha": Prior(2e-5, 2.7),
-    "network_beta": Prior(8e-11, 2.2),
-    "crowding": Prior(1.0, 2.7),
-    "grain": Prior(120.0, 2.7),
-    "kernel": Prior(2.5e-5, 2.7),
-    "host": Prior(2.5e-4, 2.7),
-    "jitter": Prior(5e-5, 2.7),
-    "micro_batch_overhead": Prior(1e-3, 2.7),
-    "step_overhead": Prior(2e-2, 2.7),
-    "overlap": Prior(0.1, 4.0),
-}
-"""What each constant is before any row is seen, in SI. They are assumed, by the order of magnitude
-of an accelerator of 2020 and later with eight to a node, and wide: the truth may well be three
-times more or less. The factor of a share is one of its odds."""
 _TURNS = 5
 """Constants, misses and habits are fitted in turns; a sixth changes no digit that is shown."""
 
@@ -106,8 +87,7 @@ class _Told(NamedTuple):
 
 
 def solve_turns(
-    parameters: Parameters,
-    factor: np.ndarray,
+    believed: Believed,
     columns: dict[str, np.ndarray],
     log_time: np.ndarray,
     repeats: np.ndarray,
@@ -115,16 +95,16 @@ def solve_turns(
     """Constants, and the scales of what they miss, in turns.
 
     Args:
-        parameters: the free constants, at the medians of their priors.
-        factor: (constants,), that each may be off by.
+        believed: the free constants, and how firmly their medians are.
         columns: as `training_columns` gives them, of different runs.
         log_time: (rows,), of what was measured.
         repeats: (rows,), how many measurements each is the mean of.
     """
     where = alike(columns)
+    parameters, _, precision = believed
     point = parameters.start()
     prior = np.asarray(point.u)
-    precision = 1 / np.log(factor)
+    open_by = np.linalg.inv(precision)
 
     def missed(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         predicted, slope = log_time_of(parameters, point._replace(u=u), columns)
@@ -137,17 +117,17 @@ def solve_turns(
 
         def residual(u: np.ndarray) -> np.ndarray:
             even = solve_triangular(root, missed(u)[0], lower=True)
-            return np.concatenate([even, (u - prior) * precision])
+            return np.concatenate([even, precision @ (u - prior)])
 
         def slope(u: np.ndarray) -> np.ndarray:
             even = solve_triangular(root, -missed(u)[1], lower=True)
-            return np.concatenate([even, np.diag(precision)])
+            return np.concatenate([even, precision])
 
         u = least_squares(residual, u, jac=slope).x
         miss, slopes = missed(u)
         # What misses say of their scales, and of each other, counts from the priors: from the
         # fitted constants they would look smaller than those of rows to come.
-        unknown = slopes / precision
+        unknown = slopes @ open_by
         told = _Told(miss, slopes, miss + slopes @ (u - prior), unknown @ unknown.T)
         return u, learn(scales, where, told.whole, repeats, told.given), told
 
@@ -158,7 +138,7 @@ def solve_turns(
     deviation = left_out(scales, where, seen.whole, repeats, seen.given)
     inverse = np.linalg.inv(noisy(scales, where, repeats))
     misses = Misses(scales, where, seen.miss, seen.slopes, inverse, deviation)
-    told = misses.slope.T @ misses.inverse @ misses.slope + np.diag(precision**2)
+    told = misses.slope.T @ misses.inverse @ misses.slope + precision.T @ precision
     return Solved(u, np.linalg.inv(told), misses)
 
 
