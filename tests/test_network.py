@@ -10,17 +10,15 @@ from network.wire import Wire, missing, network
 
 WIRE = Wire(delay=4e-3, rate=25e6)
 WITHIN, TRIES = 0.05, 4
-OPS = ("all_reduce", "permute", "all_to_all")
+OPS = ("all_reduce", "permute", "all_to_all", "all_gather")
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 
-def test_sockets_see_the_delay_and_the_rate(tmp_path):
-    """Without JAX and without a fit: bytes that a ring of plain sockets passes on."""
-    late, rate = ring(2, WIRE, tmp_path)
-    instant, _ = ring(2, Wire(0.0, WIRE.rate), tmp_path)
-    assert (late - instant).value == pytest.approx(WIRE.delay, rel=WITHIN)
-    assert rate.value == pytest.approx(WIRE.payload_rate, rel=WITHIN)
+def test_sockets_see_the_delay(tmp_path):
+    """Without JAX and without a fit: a byte that a ring of plain sockets passes on."""
+    late, at_once = (ring(2, wire, tmp_path) for wire in (WIRE, Wire(0.0, WIRE.rate)))
+    assert (late - at_once).value == pytest.approx(WIRE.delay, rel=WITHIN)
 
 
 def test_a_network_leaves_nothing():
@@ -61,7 +59,8 @@ def all_reduce_over(wire, effort, path):
 
 
 @pytest.mark.parametrize("op", OPS[1:])
-def test_other_collectives_pay_their_own_number_of_delays(table, op):
-    """Two ways of bulk at once take up to twice as long, so of these only the delay is compared."""
-    slope = fitted(table, op, 2).model.keywords["delay"]
-    assert round(slope / WIRE.delay) == GLOO[op].hops(2)
+def test_other_collectives_pay_their_own_number_of_delays_and_bytes(table, op):
+    fit = fitted(table, op, 2)
+    _, rate = found(fit, op, 2)
+    assert round(fit.model.keywords["delay"] / WIRE.delay) == GLOO[op].hops(2)
+    assert rate.value == pytest.approx(WIRE.payload_rate, rel=2 * WITHIN)  # not tried again

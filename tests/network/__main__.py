@@ -1,7 +1,7 @@
 """`python -m network`: measure collectives over an emulated network, and print what they show.
 
-A line of JSON for each collective: delay [s] and rate [B/s], the same as a ring of plain sockets
-sees them, and by how much the two differ; each with its 90 % interval. What ranks and sockets add
+A line of JSON for each collective: delay [s] and rate [B/s], the delay as a ring of plain sockets
+sees it, and by how much the two differ; each with its 90 % interval. What ranks and sockets add
 themselves is measured on the same network without a delay, and taken away.
 """
 
@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from network.found import GLOO, Interval, fitted, found, worst_miss
+from network.found import GLOO, fitted, found, worst_miss
 from network.measure import effort_for, measured
 from network.ring import ring
 from network.wire import Wire, missing
@@ -39,26 +39,21 @@ def main() -> None:
             measured(given.ranks, each, given.op, effort, folder / f"{each.delay}.csv")
             for each in (wire, instant)
         )
-        (late, rate_seen), (late_instant, _) = (
-            ring(given.ranks, each, folder) for each in (wire, instant)
-        )
-    seen = {"delay": late - late_instant, "rate": rate_seen}
+        late, at_once = (ring(given.ranks, each, folder) for each in (wire, instant))
+    by_sockets = late - at_once
     for op in given.op:
         fit = fitted(here, op, given.ranks, pipelined=op == "all_reduce" and given.ranks > 2)
         delay, rate = found(fit, op, given.ranks)
         of_ranks, _ = found(fitted(added, op, given.ranks), op, given.ranks)
-        shown = {"delay": delay - of_ranks, "rate": rate}
-        apart = {each: shown[each] - seen[each] for each in shown}
-        known = {
-            "put_in": {"delay": wire.delay, "rate": wire.payload_rate},
-            "miss": worst_miss(fit),
+        intervals = {
+            "delay": delay - of_ranks,
+            "rate": rate,
+            "by_sockets": by_sockets,
+            "apart": delay - of_ranks - by_sockets,
         }
-        rows = {"found": shown, "sockets": seen, "apart": apart}
-        print(json.dumps({"op": op} | known | {name: _plain(each) for name, each in rows.items()}))
-
-
-def _plain(intervals: dict[str, Interval]) -> dict[str, tuple[float, ...]]:
-    return {name: dataclasses.astuple(each) for name, each in intervals.items()}
+        shown = {name: dataclasses.astuple(each) for name, each in intervals.items()}
+        put_in = {"delay": wire.delay, "rate": wire.payload_rate}
+        print(json.dumps({"op": op, "put_in": put_in, "miss": worst_miss(fit)} | shown))
 
 
 if __name__ == "__main__":

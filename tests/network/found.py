@@ -35,7 +35,8 @@ GLOO = {
     "all_gather": Algorithm(lambda p: 2 * (p - 1), lambda p: (p - 1) / p),
     # By halving, so it takes log₂ p steps.
     "reduce_scatter": Algorithm(lambda p: 2 * (p - 1).bit_length(), lambda p: (p - 1) / p),
-    "all_to_all": Algorithm(lambda p: 2, lambda p: (p - 1) / p),
+    # The array is that of all ranks, of which each holds a part and passes on the most of it.
+    "all_to_all": Algorithm(lambda p: 2, lambda p: (p - 1) / p**2),
     "permute": Algorithm(lambda p: 2, lambda p: 1 / p),
 }
 

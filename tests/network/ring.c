@@ -1,25 +1,21 @@
 /* What a ring of plain sockets takes on a network: the truth that a probe is held against.
 
-   ring NEXT_ADDRESS BYTES STEPS REPEATS
+   ring NEXT_ADDRESS STEPS REPEATS
 
-   One process a node. In a step each sends so many bytes to the next and gets as many from the one
-   before, all at once, as the ranks of a ring all-reduce do. Prints, for each repeat, the seconds of
-   so many steps, one after another. A pause of 0.2 s goes before the first. */
+   One process a node. In a step each sends a byte to the next and gets one from the node before,
+   all at once, as the ranks of a ring all-reduce do. Prints, for each repeat, the seconds of so many
+   steps, one after another. */
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { PORT = 5000, PATIENCE = 500 };
-
-static char outgoing[1 << 20], incoming[1 << 20];
 
 static void die(const char *what) {
     perror(what);
@@ -37,30 +33,15 @@ static void at_once(int fd) {
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes)) die("TCP_NODELAY");
 }
 
-static size_t part(size_t left, size_t most) { return left < most ? left : most; }
-
-static void step(int next, int previous, size_t bytes) {
-    size_t send_left = bytes, get_left = bytes;
-    while (send_left || get_left) {
-        struct pollfd ready[2] = {{.fd = previous, .events = get_left ? POLLIN : 0},
-                                  {.fd = next, .events = send_left ? POLLOUT : 0}};
-        if (poll(ready, 2, -1) < 0) die("poll");
-        if (ready[0].revents) {
-            ssize_t got = recv(previous, incoming, part(get_left, sizeof incoming), MSG_DONTWAIT);
-            if (got <= 0) die("recv");
-            get_left -= got;
-        }
-        if (ready[1].revents & POLLOUT) {
-            ssize_t sent = send(next, outgoing, part(send_left, sizeof outgoing), MSG_DONTWAIT);
-            if (sent < 0) die("send");
-            send_left -= sent;
-        }
-    }
+static void step(int next, int previous) {
+    char byte = 0;
+    if (send(next, &byte, 1, 0) != 1) die("send");
+    if (recv(previous, &byte, 1, 0) != 1) die("recv");
 }
 
 int main(int count, char **argument) {
-    if (count != 5) return fprintf(stderr, "ring NEXT_ADDRESS BYTES STEPS REPEATS\n"), 2;
-    long bytes = atol(argument[2]), steps = atol(argument[3]), repeats = atol(argument[4]);
+    if (count != 4) return fprintf(stderr, "ring NEXT_ADDRESS STEPS REPEATS\n"), 2;
+    long steps = atol(argument[2]), repeats = atol(argument[3]);
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(PORT)}, there = here;
     int yes = 1, door = socket(AF_INET, SOCK_STREAM, 0), next = -1;
     setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -80,7 +61,7 @@ int main(int count, char **argument) {
     usleep(200000);
     for (long repeat = 0; repeat < repeats; repeat++) {
         double start = now();
-        for (long k = 0; k < steps; k++) step(next, previous, bytes);
+        for (long k = 0; k < steps; k++) step(next, previous);
         printf("%.9f\n", now() - start);
     }
     return 0;

@@ -11,20 +11,19 @@ from pathlib import Path
 import numpy as np
 
 from network.found import Interval
-from network.wire import Network, Wire, compiled, network
+from network.wire import Wire, compiled, network
 
 _NORMAL = 1.645
 """Standard deviations on either side of a 90 % interval."""
 _SECONDS, _REPEATS = 4.0, (40, 400)
-_BULK_SECONDS, _BULK_REPEATS = 0.1, 25
 
 
-def ring(count: int, wire: Wire, folder: Path) -> tuple[Interval, Interval]:
-    """Delay one way and rate of a port, as sockets see them, each with its 90 % interval.
+def ring(count: int, wire: Wire, folder: Path) -> Interval:
+    """Delay one way, as sockets see it, with its 90 % interval.
 
     Args:
         count: of nodes.
-        wire: of every port; one without a limit of its rate has no rate to find.
+        wire: of every port.
         folder: for the compiled program.
     """
     program = compiled("ring", folder)
@@ -32,24 +31,14 @@ def ring(count: int, wire: Wire, folder: Path) -> tuple[Interval, Interval]:
     steps = 4 * (count - 1)
     fewest, most = _REPEATS
     repeats = int(np.clip(_SECONDS / (steps * max(wire.delay, 1e-4)), fewest, most))
-    size = int(_BULK_SECONDS * wire.payload_rate)
-    with network(count, wire) as net:
-        lone = _steps(net, program, 1, steps, repeats)
-        bulk = _steps(net, program, size, 1, _BULK_REPEATS)
-    long = bulk - lone
-    return lone, Interval(*(size / each for each in (long.value, long.high, long.low)))
-
-
-def _steps(net: Network, program: str, size: int, steps: int, repeats: int) -> Interval:
-    """Seconds of a step in which every node sends so many bytes to the next."""
     processes = []
-    for index in range(len(net.nodes)):
-        address = net.address((index + 1) % len(net.nodes))
-        command = [program, address, str(size), str(steps), str(repeats)]
-        processes.append(
-            subprocess.Popen(net.inside(index, command), stdout=subprocess.PIPE, text=True)
-        )
-    said = [process.communicate(timeout=120)[0] for process in processes]
+    with network(count, wire) as net:
+        for index in range(count):
+            command = [program, net.address((index + 1) % count), str(steps), str(repeats)]
+            processes.append(
+                subprocess.Popen(net.inside(index, command), stdout=subprocess.PIPE, text=True)
+            )
+        said = [process.communicate(timeout=120)[0] for process in processes]
     if any(process.returncode for process in processes):
         raise RuntimeError(f"a ring of sockets ended with {[p.returncode for p in processes]}")
     # All are under way until the last is through.
