@@ -17,7 +17,7 @@ from scaleopt.fitting.parameters import Coordinate, Point
 from scaleopt.fitting.rows import Rows, Solution, Tables
 from scaleopt.fitting.scatter import Independence, Nests
 from scaleopt.fitting.seconds import RowSeconds
-from scaleopt.fitting.solve import Descent
+from scaleopt.fitting.solve import NEAR, Descent
 from scaleopt.fitting.uncertainty import Covariances, covariance
 
 _LOOSE = 0.25
@@ -39,14 +39,16 @@ class Problem:
     cluster: np.ndarray | None = None
     """(rows,): whole numbers from 0, the same for rows that hang together."""
 
-    def solved(self, point: Point) -> Solution:
-        """The solution of every table from its point."""
-        return Descent(self.seconds, self.loss, self.rows).solutions(self.tables, point)
+    def solved(self, point: Point, stage: int = 0) -> Solution:
+        """The solution of every table from its point, from a stage of the search on."""
+        return Descent(self.seconds, self.loss, self.rows).solutions(self.tables, point, stage)
 
-    def solved_again(self, found: Solution, point: Point, which: np.ndarray) -> Solution:
+    def solved_again(
+        self, found: Solution, point: Point, which: np.ndarray, stage: int = 0
+    ) -> Solution:
         """The same solutions, those of some tables found anew from their points."""
         part = replace(self, tables=Tables(*(each[which] for each in self.tables)))
-        new = part.solved(Point(*(np.asarray(each)[which] for each in point)))
+        new = part.solved(Point(*(np.asarray(each)[which] for each in point)), stage)
         merged = [each.copy() for each in found]
         for old, each in zip(merged, new, strict=True):
             old[which] = each
@@ -87,7 +89,7 @@ def search(problem: Problem, point: Point) -> Found:
     without_prior = np.asarray(problem.rows.prior[1]) == 0
     while (loose := _loose(point, spread) & without_prior).any():
         point = _straighten(point._replace(u=found.u), found, loose)
-        found = problem.solved_again(found, point, loose.any(axis=-1))
+        found = problem.solved_again(found, point, loose.any(axis=-1), NEAR)
         spread, independence = problem.spread(found)
     point = point._replace(u=found.u)
     best, constrained = _constrain(problem, point, found, spread)

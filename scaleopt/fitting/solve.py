@@ -31,6 +31,8 @@ _CONVEX = np.array([True, True, False, False, False])
 _LEVELS = np.array([1e-1, 1e-1, 1e-2, 1e-3, 1e-8])
 """How small the slope of the loss must be at its end, in units of each parameter's noise."""
 _STAGES = len(_CONVEX)
+NEAR = 2
+"""The stage that begins at a point which the final loss has led to."""
 _STEPS = 1000
 _FIRST_DAMPING, _LEAST_DAMPING, _STUCK = 1e-3, 1e-12, 1e8
 _NEARLY, _FARTHEST = 1e-4, 5.0
@@ -107,11 +109,11 @@ class Descent:
     loss: Loss
     rows: Rows
 
-    def solutions(self, tables: Tables, point: Point) -> Solution:
-        """Where the search of each table ends that starts from its point."""
+    def solutions(self, tables: Tables, point: Point, stage: int = 0) -> Solution:
+        """Where the search of each table ends that starts from its point, in this stage."""
         # A place without a time is not a number, and no better than any other.
         with np.errstate(all="ignore"):
-            search, ended = self._begun(tables, point), []
+            search, ended = self._begun(tables, point, stage), []
             while len(search.table):
                 search = self._step(search)
                 going = (search.stage < _STAGES) & (search.steps < _STEPS)
@@ -127,7 +129,7 @@ class Descent:
         """Which parameters a prior is about."""
         return np.flatnonzero(self.rows.prior[1])
 
-    def _begun(self, tables: Tables, point: Point) -> Search:
+    def _begun(self, tables: Tables, point: Point, stage: int) -> Search:
         """Nothing is known yet, so that whatever is found at the start is better."""
         point = Point(*map(np.asarray, point))
         count, free = len(point.u), len(self.rows.prior[0])
@@ -143,9 +145,10 @@ class Descent:
             charge=Charge(np.full_like(nowhere, np.inf), nowhere, nowhere),
             scale=scale,
             sharpness=self._sharpness(scale),
-            stage=np.zeros(count, int),
+            stage=np.full(count, stage),
             tried=point.u,
-            damping=np.full(count, _FIRST_DAMPING),
+            # The look at the start itself is better than nothing, and makes it ten times less.
+            damping=np.full(count, 10 * _FIRST_DAMPING),
             steps=np.zeros(count, int),
         )
 
@@ -158,7 +161,7 @@ class Descent:
         now, first = now._replace(best=best, charge=here, steps=now.steps + 1), now.steps == 0
         aim = Aim.of(now)
         steepest = np.abs(aim.gradient).max(axis=-1)
-        damping = np.where(better, now.damping / 10, now.damping * 4)
+        damping = np.where(better, now.damping / 10, now.damping * 10)
         # Where a step no longer helps though the slope is small, only rounding is left of it.
         rested = (steepest < _LEVELS[now.stage]) | ((steepest < _NEARLY) & ~better)
         rested |= damping > _STUCK
