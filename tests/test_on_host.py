@@ -8,7 +8,8 @@ import simulated
 
 import scaleopt as so
 from scaleopt.fitting.many import problem_of
-from scaleopt.fitting.on_host import at_each, program_of
+from scaleopt.fitting.on_host import at_each
+from scaleopt.fitting.operations import program_of
 from scaleopt.models.machine import Machine, smooth_maximum
 from scaleopt.models.transformer import Transformer
 from scaleopt.planning.offer import Offer

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scaleopt.fitting.on_host import Constants, Program, apart, program_of
+from scaleopt.fitting.on_host import Constants, apart
+from scaleopt.fitting.operations import Program, program_of
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point
 from scaleopt.fitting.result import Fit, check_level, depends_on_blind
 

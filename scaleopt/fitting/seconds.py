@@ -16,7 +16,8 @@ import numpy as np
 from jax import Array
 
 from scaleopt.data.schema import OPS
-from scaleopt.fitting.on_host import Constants, Program, apart, program_of
+from scaleopt.fitting.on_host import Constants, apart
+from scaleopt.fitting.operations import Program, program_of
 from scaleopt.fitting.parameters import Parameters, Point
 from scaleopt.fitting.rows import Observe
 
