@@ -5,7 +5,8 @@ the spot, for memory. Calls alternate and the median of the ratios counts, so th
 machine does meets both. XLA's products are not BLAS's and take 5 to 20 % longer at this size; on
 two cores that others want too the median of fifteen ratios moves by as much again, for memory
 between 0.98 and 1.16. So the tolerance is a factor, which a merged pass or a product that does not
-run still misses.
+run still misses. Against XLA's own products in a plain loop, of another process, it is a tenth:
+there medians are within 3 % even on a busy machine.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ from probes.timing import seconds_of, warm_up
 pytestmark = pytest.mark.timed
 
 FACTOR = 1.6
+SAME = 1.1
 PAIRS, TRIES = 15, 3
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -38,6 +40,21 @@ for _ in sys.stdin:
     start = time.perf_counter()
     for _ in range(chain):
         np.dot(a, b, out=out)
+    print(time.perf_counter() - start, flush=True)
+"""
+
+SAME_PRODUCTS = """
+import sys, time
+import jax
+import jax.numpy as jnp
+side, chain = int(sys.argv[1]), int(sys.argv[2])
+a, b = (jax.random.normal(jax.random.key(n), (side, side)) for n in range(2))
+product = jax.jit(jnp.dot)
+product(a, b).block_until_ready()
+for _ in sys.stdin:
+    start = time.perf_counter()
+    for _ in range(chain):
+        product(a, b).block_until_ready()
     print(time.perf_counter() - start, flush=True)
 """
 
@@ -125,14 +142,14 @@ def ratio(program, seconds_of_tool):
     return float(np.median(found))
 
 
-def assert_alike(program, seconds_of_tool):
+def assert_alike(program, seconds_of_tool, factor=FACTOR):
     """Tried again where it fails: other work may have met one of the two alone."""
     found = []
     while len(found) < TRIES:
         found.append(ratio(program, seconds_of_tool))
-        if 1 / FACTOR < found[-1] < FACTOR:
+        if 1 / factor < found[-1] < factor:
             return
-    pytest.fail(f"{TRIES} medians of {PAIRS} ratios are {found}, none within {FACTOR} either way")
+    pytest.fail(f"{TRIES} medians of {PAIRS} ratios are {found}, none within {factor} either way")
 
 
 def test_products_are_as_fast_as_numpys(devices, one_core):
@@ -140,6 +157,13 @@ def test_products_are_as_fast_as_numpys(devices, one_core):
     program = matmul._build(devices, 1, product, 4)
     with tool(sys.executable, "-c", PRODUCTS, "512", "4") as numpys:
         assert_alike(program, numpys)
+
+
+def test_products_take_what_a_plain_loop_over_them_takes(devices, one_core):
+    """The same products by XLA, in a process that knows nothing of the probe."""
+    program = matmul._build(devices, 1, matmul.Product(1024, 1024), 1)
+    with tool(sys.executable, "-c", SAME_PRODUCTS, "1024", "1") as loop:
+        assert_alike(program, loop, SAME)
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc to compile the loop in C with")
