@@ -198,9 +198,8 @@ def test_the_messages_take_what_the_machine_says(zero, along):
     messages = split.messages(GPT, zero=zero)
     inside = sum(float(machine_messages(machine, messages[a])) for a in ("tensor", "context"))
     assert inside == pytest.approx(float(terms.tensor + terms.context), rel=1e-5)
-    assert float(machine_messages(machine, messages["data"])) == pytest.approx(
-        float(terms.data), rel=1e-5
-    )
+    data = float(machine_messages(machine, messages["data"], rounds=4))
+    assert data == pytest.approx(float(terms.data), rel=1e-5)
 
 
 def test_a_stage_that_there_is_not_is_refused():

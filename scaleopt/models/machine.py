@@ -6,9 +6,10 @@ by the mean delay times about log t, where delays are exponential. The device co
 that falls on narrow products, moves what is element-wise through memory, and reduces along the
 tensor axis by a ring, whose latency grows with the group.
 
-T = R (L/p · layer + passing on) + m · head + data-parallel all-reduce + update + overhead
+T = R (L/p · layer + passing on) + m · head + (1 − o/m) · sum of gradients + update + overhead
 
-with m micro-batches and R = m + (p − 1)/v rounds of a pipeline of p stages and v chunks. Where the
+with m micro-batches and R = m + (p − 1)/v rounds of a pipeline of p stages and v chunks. Gradients
+are whole, and can be summed behind what is left, in the last of m backward passes alone. Where the
 weights' gradients fill the wait (zero bubble), the p − 1 rounds of waiting are each shorter by two
 of them: (p − 1) (t_F + t_B − 2 t_W) is left.
 """
@@ -89,7 +90,8 @@ class Machine(eqx.Module):
             of its members, the later the more they are.
         micro_batch_overhead: [s], once for each micro-batch.
         step_overhead: [s], once a step.
-        overlap: share of the gradients' all-reduce that hides behind the backward pass.
+        overlap: o, share of the gradients' all-reduce that hides behind the backward pass of one
+            micro-batch.
         node_size: devices of a node.
 
     Raises:
@@ -103,7 +105,9 @@ class Machine(eqx.Module):
     '1.06 s'
 
     Source: the ring of `all_reduce_time`; the edges of `Product`; the schedule of `Parallelism`;
-    P. Qi et al., "Zero bubble pipeline parallelism", ICLR 2024, table 2, for ZB-H1.
+    P. Qi et al., "Zero bubble pipeline parallelism", ICLR 2024, table 2, for ZB-H1; S. Li et al.,
+    "PyTorch Distributed", VLDB 2020, section 3.2.4, for gradients summed behind the last of several
+    micro-batches.
     """
 
     rate: FlopsPerSecond
@@ -223,7 +227,7 @@ class Machine(eqx.Module):
             context=done * passed_on,
             expert=done * sent,
             pipeline=idle * count.stage_layers * (layer - spared) + count.rounds * passing,
-            data=(1 - self.overlap) * self.gradients(split, count),
+            data=(1 - self.overlap / micro_batches) * self.gradients(split, count),
             overhead=done * (layer - compute - memory - inside) + once,
         )
 

@@ -16,7 +16,7 @@ from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.schedules import ALGORITHMS
 from scaleopt.models.step import StepTime
 from scaleopt.models.workload import DeviceWork, Message, Workload
-from scaleopt.units import real
+from scaleopt.units import Count, real
 
 AnyMachine: TypeAlias = Machine | StepTime
 """What seconds may be counted on."""
@@ -58,18 +58,28 @@ def _on_machine(machine: Machine, work: DeviceWork) -> dict[str, Array]:
     memory = moved / bandwidth
     if work.streamed:
         memory = jnp.maximum(memory - compute, 0.0)
-    seconds = {name: machine_messages(machine, each) for name, each in work.messages.items()}
+    passes = jnp.maximum(rounds, 1.0) if work.last else 1.0
+    seconds = {
+        name: machine_messages(machine, each, passes) for name, each in work.messages.items()
+    }
     once, each = real(machine.step_overhead, machine.micro_batch_overhead)
     overhead = once + each * rounds
     return {"compute": compute, "memory": memory, **seconds, "overhead": overhead}
 
 
-def machine_messages(machine: Machine, messages: tuple[Message, ...]) -> Array:
-    """Seconds of messages one after another, less what hides."""
+def machine_messages(machine: Machine, messages: tuple[Message, ...], rounds: Count = 1) -> Array:
+    """Seconds of messages one after another, less what hides.
+
+    Args:
+        machine: what they are sent on.
+        messages: of a step.
+        rounds: m, micro-batches; what is sent k times a step hides behind min(k, m) of them.
+    """
     total = jnp.zeros(())
     for message in messages:
-        (times,) = real(message.times)
-        shown = 1 - machine.overlap if message.behind else 1.0
+        times, passes = real(message.times, rounds)
+        hidden = machine.overlap * jnp.minimum(times / passes, 1.0)
+        shown = 1 - hidden if message.behind else 1.0
         total = total + times * _seconds(machine, message) * shown
     return total
 

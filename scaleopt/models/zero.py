@@ -36,19 +36,25 @@ def zero_terms(
     Source: `Machine.terms`, `traffic_factor` and `saved_update`.
     """
     terms = machine.terms(model, split)
+    summed = machine.gradients(split, split.counts(model))
     saved = saved_update(machine, model, split)
-    data, saved = zero_seconds(terms.data, saved, zero, split.accumulation)
+    passed = summed, machine.overlap * summed
+    data, saved = zero_seconds(*passed, saved, zero, split.accumulation)
     changed = data, terms.memory - saved
     return eqx.tree_at(lambda parts: (parts.data, parts.memory), terms, changed)
 
 
 def zero_seconds(
-    data: Seconds, saved: Seconds, zero: Scalar, accumulation: Count
+    summed: Seconds, hidden: Seconds, saved: Seconds, zero: Scalar, accumulation: Count
 ) -> tuple[Array, Array]:
     """What the data axis takes under ZeRO, and what the update takes less.
 
+    What is passed for every micro-batch hides behind each of them, what is passed once a step
+    behind one of m.
+
     Args:
-        data: [s], of one all-reduce of the gradients.
+        summed: [s], of one all-reduce of the gradients.
+        hidden: [s], how much of it hides behind a micro-batch's backward pass.
         saved: [s], of the update of what other replicas hold.
         zero: ZeRO stage, 0 to 3.
         accumulation: micro-batches of a step.
@@ -56,8 +62,10 @@ def zero_seconds(
     Returns:
         Both [s].
     """
-    passed = jnp.asarray(data) * traffic_factor(zero, accumulation)
-    return passed, jnp.where(jnp.asarray(zero) > 0, saved, 0.0)
+    (batches,) = real(accumulation)
+    once, each = _traffic(zero, batches)
+    shown = once * (summed - hidden / batches) + each * (jnp.asarray(summed) - hidden)
+    return shown, jnp.where(jnp.asarray(zero) > 0, saved, 0.0)
 
 
 def saved_update(machine: Machine, model: Transformer, split: Parallelism) -> Array:
@@ -95,5 +103,13 @@ def traffic_factor(zero: Scalar, accumulation: Count) -> Array:
 
     Source: S. Rajbhandari et al., SC 2020, section 7.
     """
+    once, each = _traffic(zero, accumulation)
+    return once + each
+
+
+def _traffic(zero: Scalar, accumulation: Count) -> tuple[Array, Array]:
+    """What `traffic_factor` counts once a step, and for all micro-batches."""
     zero, batches = real(zero, accumulation)
-    return jnp.where(zero >= 3, 1.5 * batches, jnp.where(zero >= 2, (batches + 1) / 2, 1.0))
+    once = jnp.where(zero >= 3, 0.0, jnp.where(zero >= 2, 0.5, 1.0))
+    each = jnp.where(zero >= 3, 1.5 * batches, jnp.where(zero >= 2, batches / 2, 0.0))
+    return once, each

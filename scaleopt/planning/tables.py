@@ -2,12 +2,12 @@
 
 With m micro-batches, v chunks a stage, and f micro-batches in flight, a step takes
 
-  once + m · each + fill/v + v m · passed − spared + data − saved
+  once + m · each + fill/v + v m · passed − spared + (summed − hidden/m) − saved
 
-where all but the last two depend on (t, c, e, p, b), the options and whether neighbours in the
+where all but the last three depend on (t, c, e, p, b), the options and whether neighbours in the
 pipeline share a node, and these on (t, c, e, p, d) alone: that is how `Machine` and the schedule
-are made. A zero-bubble schedule spares some of what fills the pipeline. With ZeRO data grows by its
-traffic, and what a device need not update is saved. A device holds
+are made. A zero-bubble schedule spares some of what fills the pipeline. With ZeRO summed grows by
+its traffic, and what a device need not update is saved. A device holds
 
   rest + f · kept + states
 
@@ -72,8 +72,10 @@ class Parts(NamedTuple):
 
     seconds: Any
     """Of a step, but for what the data axis passes."""
-    data: Any
+    summed: Any
     """Seconds of the gradients' all-reduce."""
+    hidden: Any
+    """Seconds of it that hide behind one micro-batch."""
     saved: Any
     """Seconds of the update that other replicas do where ZeRO splits the optimizer."""
     held: Any
@@ -88,7 +90,7 @@ class Tables(NamedTuple):
     stages: np.ndarray
     """(shares · sequences · 2, parts, recomputation × sequence parallelism), last across nodes."""
     data: np.ndarray
-    """(shares · replicas, 2): data and saved"""
+    """(shares · replicas, 3): summed, hidden and saved"""
     states: np.ndarray
     """(shares · replicas, ZeRO stages)"""
     zero: np.ndarray
@@ -176,10 +178,10 @@ def _by_replicas(
     share, data, stage = np.ix_(np.arange(len(shares)), many, stages)
     split = _split(shares, share)
     found = evaluate(problem, split | {"data": data, "zero": stage})
-    passed = np.stack([found.data, found.saved], axis=-1)[:, 1:, 0]
+    passed = np.stack([found.summed, found.hidden, found.saved], axis=-1)[:, 1:, 0]
     alone = (data * split["context"] == 1) & (stage > zero.min())  # nothing to split
     states = found.held - found.held[:, :1, :1] + np.where(alone, np.inf, 0.0)
-    return passed.reshape(-1, 2), states[:, 1:, 1:].reshape(-1, len(zero))
+    return passed.reshape(-1, 3), states[:, 1:, 1:].reshape(-1, len(zero))
 
 
 def _split(shares: np.ndarray, place: np.ndarray) -> dict[str, np.ndarray]:
@@ -217,9 +219,12 @@ def parts_of(problem: Problem, columns: Sequence[Scalar]) -> Parts:
     zero = given.pop("zero")
     split = Parallelism(**given)
     terms = problem.machine.terms(problem.model, split)
+    summed = problem.machine.gradients(split, split.counts(problem.model))
+    hidden = problem.machine.overlap * summed
     held = training_memory(problem.model, split, zero=zero, precision=problem.precision)
     saved = saved_update(problem.machine, problem.model, split)
-    return Parts(terms.total - terms.data, terms.data, saved, held.total, layers_in_flight(split))
+    seconds, flight = terms.total - terms.data, layers_in_flight(split)
+    return Parts(seconds, summed, hidden, saved, held.total, flight)
 
 
 _parts = jax.jit(parts_of)
@@ -227,7 +232,8 @@ _parts = jax.jit(parts_of)
 
 def step_of(parts: Parts, zero: Scalar, accumulation: Scalar) -> Array:
     """Seconds of a step under ZeRO."""
-    data, saved = zero_seconds(parts.data, parts.saved, zero, accumulation)
+    passed = parts.summed, parts.hidden
+    data, saved = zero_seconds(*passed, parts.saved, zero, accumulation)
     return jnp.asarray(parts.seconds) + data - saved
 
 
@@ -286,8 +292,8 @@ def added_up(found: Entries) -> tuple[Array, Array]:
     seconds = once + batches * (each + chunks * passed) + fill / chunks
     if spared:
         seconds = seconds - at["zero_bubble"][:, None] * spared[0]
-    data, saved = jnp.asarray(found.data).T[:, :, None]
-    data, saved = zero_seconds(data, saved, found.zero, batches)
+    summed, hidden, saved = jnp.asarray(found.data).T[:, :, None]
+    data, saved = zero_seconds(summed, hidden, saved, found.zero, batches)
     data = data - saved
     held = rest + flight * kept
     held = held[:, :, None] + jnp.asarray(found.states)[:, None]

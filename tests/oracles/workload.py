@@ -40,7 +40,9 @@ def data_parallel(work, machine, devices, batch):
                 passed = once
                 if sharded:
                     passed = m * (once / 2 + ring(machine, d, 1, work["weight_bytes"]))
-                seconds = compute + moved / machine["bandwidth"] + (1 - machine["overlap"]) * passed
+                behind = 1 if sharded else m  # micro-batches for each time that it is passed
+                passed *= 1 - machine["overlap"] / behind
+                seconds = compute + moved / machine["bandwidth"] + passed
                 seconds += machine["step_overhead"] + m * machine["micro_batch_overhead"]
                 held = owned + b * work["activation_bytes"]
                 found.append((seconds, held + sharded * work["weight_bytes"], batch))
