@@ -186,7 +186,11 @@ def log_time_and_slope(
     Returns:
         (...) and (..., parameters).
     """
-    seconds = RowSeconds(observe, parameters, prepare_columns(columns))
+    return log_time_at(RowSeconds(observe, parameters, prepare_columns(columns)), point)
+
+
+def log_time_at(seconds: RowSeconds, point: Point) -> tuple[np.ndarray, np.ndarray]:
+    """The same of rows that are asked for more than once."""
     time, slope = (each[0] for each in seconds(point.values()[None]))
     with np.errstate(divide="ignore", invalid="ignore"):
         log_time, slope = np.log(time), slope.T * point.slopes() / time[:, None]

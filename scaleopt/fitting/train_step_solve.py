@@ -5,6 +5,7 @@ least, with P what is believed of them, and K, what is missed alike, learnt from
 """
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,7 +16,12 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import least_squares
 
 from scaleopt.fitting.parameters import Parameters, Point
-from scaleopt.fitting.seconds import log_time_and_slope
+from scaleopt.fitting.seconds import (
+    RowSeconds,
+    log_time_and_slope,
+    log_time_at,
+    prepare_columns,
+)
 from scaleopt.fitting.train_step_likeness import (
     SCALES,
     Alike,
@@ -106,9 +112,16 @@ def solve_turns(
     prior = np.asarray(point.u)
     open_by = np.linalg.inv(precision)
 
-    def missed(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        predicted, slope = log_time_of(parameters, point._replace(u=u), columns)
+    seconds = RowSeconds(ObserveTrainStep.of(columns), parameters, prepare_columns(columns))
+
+    # A solver asks for what is missed and then, at the same place, for its slope.
+    @lru_cache(1)
+    def missed_at(u: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+        predicted, slope = log_time_at(seconds, point._replace(u=np.array(u)))
         return log_time - predicted, slope
+
+    def missed(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return missed_at(tuple(u.tolist()))
 
     def turn(
         u: np.ndarray, scales: np.ndarray, where: Alike
