@@ -16,6 +16,7 @@ from scaleopt.fitting.train_step_rows import training_columns
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import zero_terms
 from scaleopt.planning.plan import plan
+from scaleopt.planning.trial import first_trial
 from scaleopt.units import GB, hour
 
 TRUTH = replace(MACHINE, micro_batch_overhead=1e-3)
@@ -184,3 +185,32 @@ def test_of_a_mixture_rows_of_dense_models_tell_nothing(habitual):
     assert by_fit.best is not None
     assert by_machine.best is not None
     assert by_fit.best.step_time == pytest.approx(by_machine.best.step_time, rel=1e-12)
+
+
+def test_what_to_try_first_is_one_of_the_candidates_and_saves_less_than_is_lost(habitual):
+    found = plan(GPT, habitual, **RUN)
+    sure = found.certainty
+    assert sure is not None
+    assert sure.trial is not None
+    assert 0 < sure.gain < sure.regret
+    assert f"try first: {sure.trial.devices} devices, {sure.trial}" in found.explain()
+
+
+def test_what_is_known_is_not_tried():
+    """Nothing is open about one candidate, or the other is worse whatever comes out."""
+    random = np.random.default_rng(3)
+    open_ = 0.1 * random.standard_normal(400)
+    far = np.stack([np.zeros(400), 2 + open_], axis=1)
+    assert first_trial(far).gain == 0
+    together = np.stack([open_, 0.05 + open_], axis=1)  # what moves both alike changes no choice
+    assert first_trial(together).gain == pytest.approx(0, abs=1e-12)
+
+
+def test_a_trial_of_two_open_runs_gains_what_the_theory_says():
+    """E max(0, X) of a normal of s is s/√(2π), and X is what is learnt of the difference."""
+    random, draws = np.random.default_rng(4), 40_000
+    common, own = 0.05 * random.standard_normal((2, draws))
+    found = first_trial(np.stack([common, common + own], axis=1))
+    # The second alone tells half of the difference: own follows it by ½, with √½ of its width.
+    assert found.gain == pytest.approx(0.05 * np.sqrt(0.5) / np.sqrt(2 * np.pi), rel=0.05)
+    assert found.place == 1

@@ -12,7 +12,11 @@ from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.drawn_layouts import Drawn, drawn_layouts
 from scaleopt.planning.searched import Searched
 from scaleopt.planning.searched_layouts import SearchedLayouts
+from scaleopt.planning.trial import first_trial
 from scaleopt.planning.words import counted, dollars, duration, percent
+
+_NOTICED = 0.0005
+"""Share of the objective that a trial must save."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,10 @@ class Certainty:
     draws: int
     blind: bool
     """Whether the time hangs on what the fit's rows do not see."""
+    trial: Configuration | None
+    """What to measure first; None where nothing measured would change the choice."""
+    gain: float
+    """Share of the objective that knowing it is expected to save."""
 
     def sentences(self) -> list[str]:
         """As a person would be told."""
@@ -54,8 +62,8 @@ class Certainty:
             ]
         share = percent(self.level)
         said = [
-            f"best in {percent(self.best)} of {self.draws} machines drawn from the fit; on average "
-            f"{percent(self.regret)} worse than the best for each",
+            f"best in {percent(self.best)} of {self.draws} draws of what the fit leaves open; on "
+            f"average {percent(self.regret)} worse than the best of each",
             f"the run takes {duration(self.time[0])} to {duration(self.time[1])} ({share} range)",
         ]
         if np.isfinite(self.cost[0]):
@@ -64,6 +72,11 @@ class Certainty:
         for other in self.candidates[:3]:
             said.append(
                 f"{percent(other.probability)}: {counted(other.found.devices)}, {other.found}"
+            )
+        if self.trial is not None:
+            said.append(
+                f"try first: {counted(self.trial.devices)}, {self.trial}; to know its step time "
+                f"saves {percent(self.gain)} on average"
             )
         return said
 
@@ -117,18 +130,13 @@ def judged(
     counts = np.bincount(winners, minlength=len(devices))
     likely = [place for place in np.argsort(-counts, kind="stable")[:10].tolist() if counts[place]]
     nominal = np.median(seconds, axis=0)
-    found = tuple(
-        Candidate(
-            side.configured(
-                drawn.rows[:, place],
-                int(drawn.option[place]),
-                float(nominal[place]),
-                float(drawn.held[place]),
-            ),
-            float(counts[place] / draws),
-        )
-        for place in likely
-    )
+
+    def configured(place: int) -> Configuration:
+        option, held = int(drawn.option[place]), float(drawn.held[place])
+        return side.configured(drawn.rows[:, place], option, float(nominal[place]), held)
+
+    found = tuple(Candidate(configured(place), float(counts[place] / draws)) for place in likely)
+    trial, gain = _trial(values, allowed)
     time = goal.time(seconds[:, ours], devices[ours], batch[ours])
     price = np.nan if side.offer.price is None else side.offer.price * best.devices
     limits, kept = goal.limits, {}
@@ -148,7 +156,17 @@ def judged(
         level=level,
         draws=draws,
         blind=blind,
+        trial=None if trial is None else configured(trial),
+        gain=gain,
     )
+
+
+def _trial(values: np.ndarray, allowed: np.ndarray) -> tuple[int | None, float]:
+    """Which candidate to measure first and what that saves; none where it is not worth a word."""
+    keeps = np.isfinite(allowed).mean(axis=0) > 0.5
+    kept = np.flatnonzero(keeps if keeps.any() else np.isfinite(values).all(axis=0))
+    place, gain = first_trial(np.log(values[:, kept]))
+    return (int(kept[place]), gain) if gain > _NOTICED else (None, 0.0)
 
 
 def _range(
