@@ -8,6 +8,7 @@ coordinate in which time is linear, and in which it may turn negative: θ = s u 
 """
 
 import enum
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, get_type_hints
 
@@ -69,19 +70,21 @@ class Point(NamedTuple):
             return np.choose(np.asarray(self.coordinate), branches, mode="clip")
 
 
-class Parameters(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Parameters:
     """The free numbers of a model, and the model they came from."""
 
     template: Any
     """The model with every number a float64 array; fixed ones keep their value."""
-    free: tuple[int, ...] = eqx.field(static=True)
+    free: tuple[int, ...] = field(metadata={"static": True})
     """Positions of the free leaves among the model's leaves."""
-    starts: tuple[int, ...] = eqx.field(static=True)
+    starts: tuple[int, ...] = field(metadata={"static": True})
     """For each of them where its numbers begin; leaves that share a number begin at the same."""
-    names: tuple[str, ...] = eqx.field(static=True)
+    names: tuple[str, ...] = field(metadata={"static": True})
     """One name for each free number; those of an array carry an index."""
-    units: tuple[str, ...] = eqx.field(static=True)
-    fraction: tuple[bool, ...] = eqx.field(static=True)
+    units: tuple[str, ...] = field(metadata={"static": True})
+    fraction: tuple[bool, ...] = field(metadata={"static": True})
 
     def values(self) -> np.ndarray:
         """The starting values, one for each free number."""

@@ -178,6 +178,8 @@ def kind_noise(
 def group_sums(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     """The sum over each group of the last axis; groups are numbered from 0 without a gap."""
     count = np.bincount(group)
+    if len(count) == 1:
+        return values.sum(axis=-1, keepdims=True)
     ordered = values[..., np.argsort(group, kind="stable")]
     return np.add.reduceat(ordered, np.cumsum(count) - count, axis=-1)
 

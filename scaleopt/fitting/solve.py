@@ -69,7 +69,7 @@ class Search(NamedTuple):
 
     def of(self, which: np.ndarray) -> "Search":
         """The searches of some tables."""
-        return jax.tree.map(lambda each: each[which], self)
+        return self if which.all() else jax.tree.map(lambda each: each[which], self)
 
 
 class Aim(NamedTuple):
