@@ -6,22 +6,22 @@ Each machine of each table is fitted by `so.calibrate` to few of its runs, those
 devices or some drawn at random, and predicts the rest. One method for all, nothing set for a table.
 Needs the tables: SCALEOPT_DATA names their folder.
 
-Finding: from the runs on 8 and 64 devices Selene's on 280 and 512 are told within 0.8 % (worst 1.7
-%). From 50 runs inside a node vTrain's others are told within 3.6 % in the mean over six draws (2.8
-to 5.4; median 1.8), from these and 20 large ones the other large ones within 6.2 % (4.9 to 7.8;
-median 2.9). Six of its 54 large runs are out of line with their neighbours and make up two fifths
+Finding: from the runs on 8 and 64 devices Selene's on 280 and 512 are told within 1.0 % (worst 1.6
+%). From 50 runs inside a node vTrain's others are told within 3.6 % in the mean over six draws (2.7
+to 5.2; median 1.8), from these and 20 large ones the other large ones within 5.9 % (4.3 to 7.2;
+median 2.8). Six of its 54 large runs are out of line with their neighbours and make up nearly half
 of that mean: 3.6B on 64 devices takes 4.97 s with micro-batches of 32 and 9.84 s, twice as long,
 with one of 64; 39.1B at tensor 2, data 32, pipeline 8 takes 21.9 s with micro-batches of 2 and 19.1
-s with 3, whose bubble is longer. The plan then chosen among those measured loses 1.0 %. 90 % bands
-hold 92 % in the mean over the draws of both kinds. Elsewhere the mean error is 1 to 2 % (DGX
-Cloud), 3 to 5 % (MPT), 2 to 5 % (MegaScale), 3 % (InternEvo, states split in a node) and 14 % (over
-all: their gathering grows with N and no row on few devices shows it), 9 % (Megatron-Core, whose
-micro-batches are assumed), 11 % (BLOOM, whose shapes follow from rounded sizes), and 15 to 73 %
-where four runs of other models and submitters are all there is (torchtitan, MLPerf). Of these most
-is the network, which no row fitted shows and which rests on a prior of 12.5 GB/s a device: told the
-50 GB/s of such nodes, by priors={"network_beta": so.Prior(2e-11, 1.5)}, torchtitan falls from 33 to
-35 % to 17 %, B200s from 73 % to 47 %, and to 10 % with overlap believed 0.7; H100s in MLPerf only
-from 33 to 28 %.
+s with 3, whose bubble is longer. Three have tensor groups of 16, whose step is mostly network: they
+are told within 9 % in the mean where another of them was fitted, else within 16 %, as gradients and
+stages say little of it. The plan then chosen among those measured loses 1.0 %. 90 % bands hold 92 %
+in the mean over the draws of both kinds. Elsewhere the mean error is 1 to 2 % (DGX Cloud), 4 to 5 %
+(MPT), 2 to 5 % (MegaScale), 3 % (InternEvo, states split in a node) and 14 % (over all: their
+gathering grows with N and no row on few devices shows it), 11 % (Megatron-Core, whose micro-batches
+are assumed), 10 % (BLOOM, whose shapes follow from rounded sizes), and 12 to 16 % (torchtitan) and
+14 to 25 % (MLPerf) where four runs of other models and submitters are all there is. Of these most
+is the network, which no row fitted shows: that it goes with the device's rate, as in data sheets,
+brought them from 33 to 35 % and 15 to 73 %.
 """
 
 from collections.abc import Callable

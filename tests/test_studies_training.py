@@ -21,7 +21,7 @@ def errors():
 def test_small_runs_tell_of_large_ones(errors):
     selene = errors.loc[("Selene", "A100")]
     assert (selene["fitted"], selene["predicted"]) == (4, 4)
-    assert selene["mean %"] < 1.2  # 0.8 found; the room is for another order of sums
+    assert selene["mean %"] < 1.4  # 1.0 found; the room is for another order of sums
     assert selene["worst %"] < 2.5
     for system, most in (("MegaScale", 6.5), ("Megatron-LM", 3.5)):
         assert errors.loc[("MegaScale", system), "mean %"] < most
