@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from scaleopt.planning.result import Plan
 
 _ALTERNATIVES = 3
+_WORTH = 0.001
+"""Share of a step that a better constant must save to be named."""
 _SAID = 0.0005
 """Share of the whole below which a part of it is not spelt out."""
 
@@ -35,6 +37,9 @@ def explain(plan: "Plan") -> str:
         "",
         "What binds:",
         *_indent(*_binding(plan, best)),
+        "",
+        "What a tenth better would save:",
+        *_indent(*_upgrades(plan, best)),
         "",
         "What nearly was:",
         *_indent(*_alternatives(plan, best)),
@@ -107,6 +112,12 @@ def _step(plan: "Plan", best: Configuration) -> list[str]:
     ]
     held = ", ".join(f"{name} {gigabytes(part)}" for name, part in memory.items() if part > 0)
     return [*lines, f"memory: {held}"]
+
+
+def _upgrades(plan: "Plan", best: Configuration) -> list[str]:
+    saved = _side(plan, best).upgrades(best)
+    said = [f"{name} {percent(share)}" for name, share in saved.items() if share > _WORTH]
+    return [", ".join(said) + " of a step"] if said else ["nothing of note"]
 
 
 def _binding(plan: "Plan", best: Configuration) -> list[str]:

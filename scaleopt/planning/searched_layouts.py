@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
+from scaleopt.fitting.on_host import at_each
+from scaleopt.models.machine import Machine
+from scaleopt.models.zero import zero_terms
 from scaleopt.planning.breakdown import breakdown
 from scaleopt.planning.configuration import Configuration, configured
 from scaleopt.planning.goal import Goal
@@ -16,6 +19,7 @@ from scaleopt.planning.options import Options
 from scaleopt.planning.search import TILE, Tiles, all_scores, search
 from scaleopt.planning.searched import Named, Scores, Searched
 from scaleopt.planning.tables import Problem, Tables, entries
+from scaleopt.planning.upgrade import upgrades
 
 if TYPE_CHECKING:
     from scaleopt.planning.certainty import Certainty
@@ -88,6 +92,15 @@ class SearchedLayouts(Searched):
             terms |= {ALIKE: found.step_time - sum(terms.values())}
         return terms, memory
 
+    def upgrades(self, found: Configuration) -> Named:
+        """The share of its step that a machine saves of which one constant is a tenth better."""
+        split = jax.tree.map(float, found.split)
+
+        def seconds(machine: Machine) -> np.ndarray:
+            return at_each(_total, machine, self.problem.model, split, float(found.zero))
+
+        return upgrades(self.problem.machine, seconds, several_links=True)
+
     def possible(self) -> np.ndarray:
         """Numbers of devices near those asked for on which there are splits."""
         return self.layouts.possible(2 * int(self.layouts.devices[-1]))
@@ -109,6 +122,9 @@ ALIKE = "runs alike"
 """What runs alike took beyond the terms, below 0 where they were faster."""
 _PLACES = slice(len(AXES), len(AXES) + 2)
 """Rows of a tile with devices and batch."""
+
+
+_total = jax.jit(lambda *run: zero_terms(*run).total)
 
 
 def _first(parts: dict[str, np.ndarray]) -> Named:
