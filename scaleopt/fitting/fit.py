@@ -166,14 +166,16 @@ def check_rows(table: pd.DataFrame, names: list[str], above_zero: str = "time_s"
     """Refuse rows that cannot be fitted, where they enter."""
     if table.empty:
         raise ValueError("the table has no rows; measure some with 'scaleopt probe'")
-    twice = table.columns[table.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"the table has the column {twice[0]!r} twice; keep the one that is meant")
+    twice = table.columns.duplicated()
+    if twice.any():
+        name = table.columns[twice][0]
+        raise ValueError(f"the table has the column {name!r} twice; keep the one that is meant")
     for name in ["op", *names]:
         if name not in table:
             raise ValueError(f"the table has no column {name!r}, which the model needs; add it")
-    if table["op"].isna().any():
-        row = table.index[table["op"].isna()][0]
+    unknown = pd.isna(table["op"].to_numpy(object))
+    if unknown.any():
+        row = table.index[unknown][0]
         raise ValueError(f"row {row}: op is empty; it names the kind of row, such as 'step'")
     check_numbers(table, names, above_zero)
 

@@ -119,8 +119,8 @@ def covariance(
     _, singular, directions = np.linalg.svd(joined, full_matrices=False)
     seen = singular > BLIND * np.maximum(singular[:, :1], BLIND)
     # How many parameters the rows had to tell: what a prior tells costs them nothing.
-    share = np.sum((unit @ directions.mT) ** 2, axis=1) / np.where(seen, singular, np.inf) ** 2
-    taken = share.sum(axis=-1)
+    along = directions / np.where(seen, singular, np.inf)[..., None]
+    taken = np.sum((unit @ along.mT) ** 2, axis=(-2, -1))
     pooled = np.sum(now.influence**2, axis=-1) / np.maximum(rows - taken, 1.0)
 
     bread = meat = known.mT @ known
@@ -131,7 +131,6 @@ def covariance(
         here = found_kinds[name] = independence(psi, inside, taken * mask.sum() / rows)
         square = part.mT @ part
         bread = bread + now.slope[:, mask].mean(axis=-1)[:, None, None] * square
-        along = directions / np.where(seen, singular, np.inf)[..., None]
         told_here = np.sum(along @ square * along, axis=(-2, -1))
         variance = here.variance
         if len(kinds) > 1:
