@@ -54,6 +54,7 @@ def small_problem(seed: int):
         kernel=2e-5,
         host=1e-4,
         step_overhead=0.005,
+        overlap=(0.0, 0.4)[seed % 2],
         node_size=int(draw.choice([2, 4])),
     )
     devices = np.unique(draw.choice(np.arange(1, 25), int(draw.integers(1, 8)))).tolist()

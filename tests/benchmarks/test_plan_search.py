@@ -11,6 +11,7 @@ the command. A plan on a fit is timed with the 256 machines that are drawn from 
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -36,7 +37,8 @@ def problem():
     """Layouts with their tables."""
     devices = np.concatenate([[1, 2, 4], np.arange(8, 4097, 8)])
     layouts = Layouts(GPT3, devices, np.arange(384, 1025, 64), 8)
-    return layouts, tables(Problem.of(GPT3, MACHINE, Precision()), layouts, OPTIONS)
+    machine = replace(MACHINE, overlap=0.4)
+    return layouts, tables(Problem.of(GPT3, machine, Precision()), layouts, OPTIONS)
 
 
 @pytest.fixture(scope="module")

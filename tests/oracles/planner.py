@@ -66,12 +66,17 @@ def _evaluated(machine, model, columns):
         zero_bubble=zero_bubble,
     )
     once = machine.terms(model, split).data
-    volume = jnp.where(zero == 3, 1.5 * m, jnp.where(zero == 2, (m + 1) / 2, 1.0))
+    # What is passed once hides behind one of m micro-batches, the rest behind all of them.
+    whole = once / (1 - machine.overlap / m)
+    often = (1 - machine.overlap) * whole
+    passed = jnp.where(
+        zero == 3, 1.5 * m * often, jnp.where(zero == 2, (m * often + once) / 2, once)
+    )
     count, replicas = split.counts(model), d * c
     dense = (1 - 1 / replicas) * (count.parameters - count.expert_parameters)
     experts = (1 - e / replicas) * count.expert_parameters
     others = jnp.where(zero > 0, machine.update(dense) + machine.update(experts), 0.0)
-    seconds = machine(model, split) + (volume - 1) * once - others
+    seconds = machine(model, split) + passed - once - others
     return seconds, training_memory(model, split, zero=zero).total
 
 
