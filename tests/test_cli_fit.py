@@ -1,5 +1,6 @@
 """`scaleopt fit` of tables that hold no steps: collectives alone, and training runs."""
 
+import gc
 import json
 from typing import Any
 
@@ -153,3 +154,8 @@ def test_every_table_of_a_join_is_named_and_unlikeness_said(tmp_path):
     said = call("fit", *paths).stdout
     assert "table mine.csv, theirs.csv" in said
     assert "joined though not alike: not every table says its devices" in said
+
+
+def test_garbage_is_looked_for_again_behind_a_command(exchanged):
+    assert call("fit", exchanged).exit_code == 0
+    assert gc.isenabled()
