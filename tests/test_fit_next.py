@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import simulated
 from jax.tree_util import Partial
+from simulated_machine import MACHINE, training_runs
 
 import scaleopt as so
 from scaleopt.units import Seconds
@@ -137,3 +138,26 @@ def test_a_table_is_predicted_as_its_columns_are():
     with pytest.raises(ValueError, match="not both"):
         found.predict(rows, devices=3)
     assert not jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_runs_of_training_may_be_what_is_measured_next():
+    """With columns left out; the first is the one that leaves least open by itself."""
+    runs = training_runs(MACHINE)
+    fit = so.calibrate(runs)
+    one = runs.iloc[[0]].drop(columns=["time_s", "recompute"]).assign(tensor=1, data=1, pipeline=1)
+    both = pd.concat([one.assign(devices=1), one.assign(tensor=4, devices=4)]).assign(cost_s=1.0)
+
+    def log_beta(machine):
+        return jnp.log(machine.beta)
+
+    chosen = so.next_measurement(fit, both, target=log_beta, count=2)
+    alone = [so.next_measurement(fit, both.iloc[[k]], target=log_beta) for k in (0, 1)]
+    least = min(each["deviation"].iloc[0] for each in alone)
+    assert chosen["deviation"].iloc[0] == pytest.approx(least)
+    np.testing.assert_allclose(chosen["predicted_s"], _by_machine(fit, chosen))
+    now = fit.covariance.deviation[fit.names.index("beta")]
+    assert now > chosen["deviation"].iloc[0] > chosen["deviation"].iloc[1]
+
+
+def _by_machine(fit, rows):
+    return fit.predict(rows).time / fit.correction(rows)

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scaleopt.fitting.columns import columns_of
 from scaleopt.fitting.parameters import Coordinate, Point
 from scaleopt.fitting.propagate import value_and_slope
 from scaleopt.fitting.result import Fit
@@ -80,7 +79,7 @@ def next_measurement(
     point = _inside(fit)
     slope = _target_slope(fit, target, point)
     log_time, jacobian = log_time_and_slope(
-        fit.observe, fit.parameters, point, columns_of(rows, fit.columns)
+        fit.observe, fit.parameters, point, fit.columns_from(rows)
     )
     seconds = np.exp(log_time)
     # A row for which the model has no time can be measured, but nobody can say what it would tell.
@@ -161,7 +160,7 @@ class _Cells:
         keys = [name for name in fit.columns if name != "op"]
         both = pd.concat(
             [
-                pd.DataFrame(columns_of(table, keys)).assign(op=table["op"].astype(str))
+                pd.DataFrame(fit.columns_from(table))[keys].assign(op=table["op"].to_numpy(str))
                 for table in (fit.rows, rows)
             ]
         )

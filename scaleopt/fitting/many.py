@@ -137,6 +137,10 @@ def _searched(fit: Fit[Any], tables: Tables) -> Found:
 
 def problem_of(fit: Fit[Any]) -> Problem:
     """What a fit was given to solve."""
+    if not isinstance(fit, Fit):
+        raise TypeError(
+            f"a fit is needed, not {type(fit).__name__}; give what so.fit or so.calibrate returned"
+        )
     if fit.problem is None:
         raise ValueError(
             "this kind of fit cannot be solved again from another table; use so.fit or so.calibrate"

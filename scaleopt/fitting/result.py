@@ -136,6 +136,12 @@ class Fit(Generic[Model]):
             if known
         }
 
+    def columns_from(self, table: pd.DataFrame) -> dict[str, Any]:
+        """What the model takes, from the rows of a table."""
+        by = {self.observe.by} if isinstance(self.observe, GroupedModel) else set()
+        columns = columns_of(table, [name for name in self.columns if name not in by])
+        return columns | {name: table[name] for name in by}
+
     def predict(
         self, table: pd.DataFrame | None = None, *, level: float = 0.9, **columns: Any
     ) -> Prediction:
@@ -159,9 +165,7 @@ class Fit(Generic[Model]):
         if table is not None:
             if columns:
                 raise ValueError(f"predict takes a table or {', '.join(columns)}, not both")
-            by = {self.observe.by} if isinstance(self.observe, GroupedModel) else set()
-            columns = columns_of(table, [name for name in self.columns if name not in by])
-            columns |= {name: table[name] for name in by}
+            columns = self.columns_from(table)
         unknown_names = set(columns) - set(self.columns)
         lacking = set(self.columns) - set(columns) - set(_OPTIONAL)
         if unknown_names or lacking:

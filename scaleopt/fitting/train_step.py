@@ -64,6 +64,10 @@ class TrainStepFit(Fit[Machine]):
             found[name] = "assumed"
         return found
 
+    def columns_from(self, table: pd.DataFrame) -> dict[str, np.ndarray]:
+        """What the machine takes, from rows of training steps."""
+        return training_columns(table)
+
     def predict(
         self, table: pd.DataFrame | None = None, *, level: float = 0.9, **columns: Any
     ) -> Prediction:
