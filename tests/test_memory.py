@@ -14,7 +14,7 @@ from scaleopt.models.memory import (
 )
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
-from scaleopt.models.zero import traffic_factor
+from scaleopt.models.zero import zero_seconds
 from scaleopt.units import GB, GiB
 
 # Korthikanti et al., MLSys 2023, figure 1: GiB of states, of activations along the tensor axis
@@ -228,7 +228,9 @@ def test_fused_attention_keeps_no_scores():
 
 
 def test_traffic_of_zero():
-    assert [float(traffic_factor(stage, 8)) for stage in range(4)] == [1.0, 1.0, 4.5, 12.0]
+    # Weights pass in half as many bytes as gradients.
+    passed = [float(zero_seconds(1.0, 0.25, 0.0, 0.0, stage, 8)[0]) for stage in range(4)]
+    assert passed == [1.0, 0.75, 4.25, 8.0]
 
 
 def test_an_unknown_stage_is_refused():

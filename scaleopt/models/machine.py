@@ -37,6 +37,8 @@ _SHARPNESS = 4
 """Power of the smooth maximum: 19 % above either of two equal times."""
 _GRADIENT_BYTES = 4.0
 """Of a gradient as it is reduced: float32, whatever the products are in."""
+_WEIGHT_BYTES = 2.0
+"""Of a weight as it is gathered: bfloat16, in which it is multiplied."""
 _UPDATE_BYTES = 40.0
 """Read and written for each parameter by mixed-precision Adam: two gradients, weight, master weight
 and two moments in float32."""
@@ -165,9 +167,16 @@ class Machine(eqx.Module):
 
     def gradients(self, split: Parallelism, count: DeviceCounts) -> Array:
         """Seconds of the gradients' all-reduce; experts' among those that hold the same ones."""
+        return self._among_replicas(split, count, _GRADIENT_BYTES)
+
+    def gathering(self, split: Parallelism, count: DeviceCounts) -> Array:
+        """Seconds of an all-gather of the weights, where replicas split them; as `gradients`."""
+        return self._among_replicas(split, count, _WEIGHT_BYTES) / 2
+
+    def _among_replicas(self, split: Parallelism, count: DeviceCounts, width: Bytes) -> Array:
         replicas, tensor, expert = real(split.data * split.context, split.tensor, split.expert)
-        apart = jnp.where(expert > 1, _GRADIENT_BYTES * count.expert_parameters, 0.0)
-        common = self.ring(split, replicas, tensor, _GRADIENT_BYTES * count.parameters - apart)
+        apart = jnp.where(expert > 1, width * count.expert_parameters, 0.0)
+        common = self.ring(split, replicas, tensor, width * count.parameters - apart)
         own = self.ring(split, replicas / expert, tensor * expert, apart)
         return common + jnp.where(expert > 1, own, 0.0)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def step_messages(
-    split: "Parallelism", count: "DeviceCounts", zero: Scalar, gradient: Bytes
+    split: "Parallelism", count: "DeviceCounts", zero: Scalar, gradient: Bytes, weight: Bytes
 ) -> dict[str, tuple[Message, ...]]:
     """The messages of one device of the busiest stage, by axis.
 
@@ -33,7 +33,8 @@ def step_messages(
         split: how the step is split.
         count: what a device does under it.
         zero: ZeRO stage, 0 to 3.
-        gradient: bytes of a gradient, or weight, as it is sent.
+        gradient: bytes of a gradient as it is summed.
+        weight: bytes of a weight as it is gathered.
     """
     data, tensor, context, expert, pipeline = real(
         split.data, split.tensor, split.context, split.expert, split.pipeline
@@ -47,7 +48,7 @@ def step_messages(
     apart = jnp.where(expert > 1, count.expert_parameters, 0.0)
     replicas = data * context
     common, own = (
-        _summed(gradient * size, group, stride, zero, rounds)
+        _summed(gradient * size, weight * size, group, stride, zero, rounds)
         for size, group, stride in (
             (count.parameters - apart, replicas, tensor),
             (apart, jnp.where(expert > 1, replicas / expert, 1.0), tensor * expert),
@@ -68,7 +69,7 @@ def step_messages(
 
 
 def _summed(
-    size: Bytes, group: Scalar, stride: Scalar, zero: Scalar, rounds: Scalar
+    size: Bytes, weights: Bytes, group: Scalar, stride: Scalar, zero: Scalar, rounds: Scalar
 ) -> tuple[Message, ...]:
     """What a data group sends of gradients and weights."""
     zero, rounds = real(zero, rounds)
@@ -80,5 +81,5 @@ def _summed(
     return (
         Message("all_reduce", size, group, stride, whole, behind=True),
         Message("reduce_scatter", size, group, stride, scattered, behind=True),
-        Message("all_gather", size, group, stride, gathered, behind=True),
+        Message("all_gather", weights, group, stride, gathered, behind=True),
     )

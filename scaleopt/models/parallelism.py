@@ -200,8 +200,8 @@ class Parallelism(eqx.Module):
         Args:
             model: the transformer.
             zero: ZeRO stage, 0 to 3.
-            precision: bytes of one activation.
-            gradient: bytes of a gradient, or weight, as it is sent.
+            precision: bytes of one activation, or of a weight as it is gathered.
+            gradient: bytes of a gradient as it is summed.
 
         Returns:
             The messages of each axis; those that a split has no use for are sent 0 times.
@@ -215,7 +215,7 @@ class Parallelism(eqx.Module):
 
         Source: `scaleopt.models.messages`.
         """
-        return step_messages(self, self.counts(model, precision), zero, gradient)
+        return step_messages(self, self.counts(model, precision), zero, gradient, precision)
 
     def mesh(self, devices: Sequence[Any] | None = None) -> Mesh:
         """The devices as JAX's mesh, with axes pipeline, data, context and tensor.

@@ -2,12 +2,12 @@
 
 With m micro-batches, v chunks a stage, and f micro-batches in flight, a step takes
 
-  once + m · each + fill/v + v m · passed − spared + (summed − hidden/m) − saved
+  once + m · each + fill/v + v m · passed − spared + data − saved
 
-where all but the last three depend on (t, c, e, p, b), the options and whether neighbours in the
+where all but the last two depend on (t, c, e, p, b), the options and whether neighbours in the
 pipeline share a node, and these on (t, c, e, p, d) alone: that is how `Machine` and the schedule
-are made. A zero-bubble schedule spares some of what fills the pipeline. With ZeRO summed grows by
-its traffic, and what a device need not update is saved. A device holds
+are made. A zero-bubble schedule spares some of what fills the pipeline. Data is what `zero_seconds`
+makes of gradients, weights and m; what a device need not update is saved. A device holds
 
   rest + f · kept + states
 
@@ -74,8 +74,10 @@ class Parts(NamedTuple):
     """Of a step, but for what the data axis passes."""
     summed: Any
     """Seconds of the gradients' all-reduce."""
-    hidden: Any
-    """Seconds of it that hide behind one micro-batch."""
+    gathered: Any
+    """Seconds of the weights' all-gather."""
+    overlap: Any
+    """Share of both that hides behind a micro-batch."""
     saved: Any
     """Seconds of the update that other replicas do where ZeRO splits the optimizer."""
     held: Any
@@ -90,7 +92,7 @@ class Tables(NamedTuple):
     stages: np.ndarray
     """(shares · sequences · 2, parts, recomputation × sequence parallelism), last across nodes."""
     data: np.ndarray
-    """(shares · replicas, 3): summed, hidden and saved"""
+    """(shares · replicas, 4): summed, gathered, overlap and saved"""
     states: np.ndarray
     """(shares · replicas, ZeRO stages)"""
     zero: np.ndarray
@@ -178,10 +180,11 @@ def _by_replicas(
     share, data, stage = np.ix_(np.arange(len(shares)), many, stages)
     split = _split(shares, share)
     found = evaluate(problem, split | {"data": data, "zero": stage})
-    passed = np.stack([found.summed, found.hidden, found.saved], axis=-1)[:, 1:, 0]
+    parts = found.summed, found.gathered, found.overlap, found.saved
+    passed = np.stack(parts, axis=-1)[:, 1:, 0]
     alone = (data * split["context"] == 1) & (stage > zero.min())  # nothing to split
     states = found.held - found.held[:, :1, :1] + np.where(alone, np.inf, 0.0)
-    return passed.reshape(-1, 3), states[:, 1:, 1:].reshape(-1, len(zero))
+    return passed.reshape(-1, 4), states[:, 1:, 1:].reshape(-1, len(zero))
 
 
 def _split(shares: np.ndarray, place: np.ndarray) -> dict[str, np.ndarray]:
@@ -218,13 +221,15 @@ def parts_of(problem: Problem, columns: Sequence[Scalar]) -> Parts:
     given = dict(zip((*AXES, *OPTIONS), columns, strict=True))
     zero = given.pop("zero")
     split = Parallelism(**given)
-    terms = problem.machine.terms(problem.model, split)
-    summed = problem.machine.gradients(split, split.counts(problem.model))
-    hidden = problem.machine.overlap * summed
+    machine = problem.machine
+    terms = machine.terms(problem.model, split)
+    count = split.counts(problem.model)
+    summed, gathered = (of(split, count) for of in (machine.gradients, machine.gathering))
     held = training_memory(problem.model, split, zero=zero, precision=problem.precision)
-    saved = saved_update(problem.machine, problem.model, split)
+    saved = saved_update(machine, problem.model, split)
+    overlap = machine.overlap + jnp.zeros_like(summed)
     seconds, flight = terms.total - terms.data, layers_in_flight(split)
-    return Parts(seconds, summed, hidden, saved, held.total, flight)
+    return Parts(seconds, summed, gathered, overlap, saved, held.total, flight)
 
 
 _parts = jax.jit(parts_of)
@@ -232,7 +237,7 @@ _parts = jax.jit(parts_of)
 
 def step_of(parts: Parts, zero: Scalar, accumulation: Scalar) -> Array:
     """Seconds of a step under ZeRO."""
-    passed = parts.summed, parts.hidden
+    passed = parts.summed, parts.gathered, parts.overlap
     data, saved = zero_seconds(*passed, parts.saved, zero, accumulation)
     return jnp.asarray(parts.seconds) + data - saved
 
@@ -292,8 +297,8 @@ def added_up(found: Entries) -> tuple[Array, Array]:
     seconds = once + batches * (each + chunks * passed) + fill / chunks
     if spared:
         seconds = seconds - at["zero_bubble"][:, None] * spared[0]
-    summed, hidden, saved = jnp.asarray(found.data).T[:, :, None]
-    data, saved = zero_seconds(summed, hidden, saved, found.zero, batches)
+    summed, gathered, overlap, saved = jnp.asarray(found.data).T[:, :, None]
+    data, saved = zero_seconds(summed, gathered, overlap, saved, found.zero, batches)
     data = data - saved
     held = rest + flight * kept
     held = held[:, :, None] + jnp.asarray(found.states)[:, None]

@@ -57,11 +57,11 @@ def in_numpy(found):
     flight = np.where(chunks > 1, most, np.minimum(pipeline, batches))
     once, each, fill, passed, rest, kept = np.moveaxis(found.stages, 1, 0)
     seconds = once + batches * (each + chunks * passed) + fill / chunks
-    stages = [found.zero >= 3, found.zero >= 2]
-    single = np.select(stages, [0.0, 0.5], 1.0)
-    often = np.select(stages, [1.5 * batches * np.ones(4), batches / 2 * np.ones(4)], 0.0)
-    summed, hidden, saved = found.data[:, :, None].transpose(1, 0, 2)
-    data = single * (summed - hidden / batches) + often * (summed - hidden)
+    summed, gathered, overlap, saved = found.data[:, :, None].transpose(1, 0, 2)
+    stages = [found.zero >= 3, found.zero >= 2, found.zero >= 1]
+    single = np.select(stages, [0 * summed, gathered, summed / 2 + gathered], summed)
+    often = np.select(stages[:2], [summed / 2 + 2 * gathered, summed / 2], 0.0)
+    data = single * (1 - overlap / batches) + often * batches * (1 - overlap)
     seconds = seconds[:, :, None] + (data - np.where(found.zero > 0, saved, 0))[:, None]
     held = (rest + flight * kept)[:, :, None] + found.states[:, None]
     seconds, held = (np.reshape(part, (len(batches), -1)) for part in (seconds, held))

@@ -67,12 +67,16 @@ def _evaluated(machine, model, columns):
     )
     once = machine.terms(model, split).data
     # What is passed once hides behind one of m micro-batches, the rest behind all of them.
+    count = split.counts(model)
     whole = once / (1 - machine.overlap / m)
-    often = (1 - machine.overlap) * whole
-    passed = jnp.where(
-        zero == 3, 1.5 * m * often, jnp.where(zero == 2, (m * often + once) / 2, once)
+    often = (1 - machine.overlap) * m * whole / 2
+    gather = machine.gathering(split, count)
+    late = (1 - machine.overlap / m) * gather
+    gathers = 2 * (1 - machine.overlap) * m * gather
+    passed = jnp.select(
+        [zero == 0, zero == 1, zero == 2], [once, once / 2 + late, often + late], often + gathers
     )
-    count, replicas = split.counts(model), d * c
+    replicas = d * c
     dense = (1 - 1 / replicas) * (count.parameters - count.expert_parameters)
     experts = (1 - e / replicas) * count.expert_parameters
     others = jnp.where(zero > 0, machine.update(dense) + machine.update(experts), 0.0)
