@@ -1,5 +1,6 @@
 """How sure a plan on a fit is: against whole plans on the machines that are drawn."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -101,6 +102,18 @@ def test_the_list_holds_what_a_whole_plan_finds_on_drawn_machines(fit):
         regrets.append(seconds_on(machine, found.best) / whole.best.step_time - 1)
     assert min(regrets) > -1e-9
     assert sure.regret == pytest.approx(np.mean(regrets), abs=1e-4)
+
+
+def test_a_program_is_told_what_a_person_is(found):
+    told = json.loads(json.dumps(found.record(), allow_nan=False))
+    assert told["best"] == found.best.row()
+    assert told["explanation"] == found.explain()
+    assert told["provenance"] == found.provenance
+    saved = told["a_tenth_better_saves"]
+    assert max(saved, key=saved.get) == "rate of products"
+    sure = told["certainty"]
+    assert sure["time_s"] == list(found.certainty.time)
+    assert sure["try_first"] == found.certainty.trial.row()
 
 
 def test_where_it_leaves_what_was_measured_is_said(found):

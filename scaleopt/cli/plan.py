@@ -46,8 +46,7 @@ def plan(
     except (ValueError, TypeError, OSError) as error:
         refuse(sentence(error))
     if as_json:
-        best = None if found.best is None else found.best.row()
-        typer.echo(json.dumps({"best": best, "explanation": found.explain()}, indent=2))
+        typer.echo(json.dumps(found.record(), indent=2, allow_nan=False))
     else:
         typer.echo(found.explain())
     if found.best is None:

@@ -53,6 +53,20 @@ class Certainty:
     gain: float
     """Share of the objective that knowing it is expected to save."""
 
+    def record(self) -> dict[str, Any]:
+        """As numbers for programs; a range that cannot be given is None."""
+        told = not self.blind
+        return {
+            "best": self.best,
+            "regret": self.regret,
+            "level": self.level,
+            "time_s": list(self.time) if told else None,
+            "cost": list(self.cost) if told and np.isfinite(self.cost[0]) else None,
+            "kept": self.kept,
+            "try_first": None if self.trial is None else self.trial.row(),
+            "gain": self.gain,
+        }
+
     def sentences(self) -> list[str]:
         """As a person would be told."""
         if self.blind:

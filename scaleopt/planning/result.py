@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -71,6 +71,18 @@ class Plan:
     def provenance(self) -> dict[str, Provenance]:
         """Where each number is from that it rests on, by name; see `planning.origin`."""
         return provenance(self)
+
+    def record(self) -> dict[str, Any]:
+        """The choice as numbers for programs: what is best, how sure, what would help, and why."""
+        best, sure = self.best, self.certainty
+        side = next((side for side in self.searched if best and side.offer is best.offer), None)
+        return {
+            "best": None if best is None else best.row(),
+            "certainty": None if sure is None else sure.record(),
+            "a_tenth_better_saves": side.upgrades(best) if best and side else None,
+            "provenance": self.provenance,
+            "explanation": self.explain(),
+        }
 
     def explain(self) -> str:
         """Why it is best and what nearly was; where nothing is, what would have to give."""
