@@ -216,7 +216,7 @@ def test_ctrl_c_during_a_fit_ends_it_with_a_word(table):
     process = subprocess.Popen([*RUN, "fit", str(table)], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert "fitting" in process.stderr.readline()
-    time.sleep(1.0)  # in the midst of compiling
+    time.sleep(0.1)  # in the midst of it
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
