@@ -15,13 +15,13 @@ with one of 64; 39.1B at tensor 2, data 32, pipeline 8 takes 21.9 s with micro-b
 s with 3, whose bubble is longer. Three have tensor groups of 16, whose step is mostly network: they
 are told within 9 % in the mean where another of them was fitted, else within 16 %, as gradients and
 stages say little of it. The plan then chosen among those measured loses 1.0 %. 90 % bands hold 92 %
-in the mean over the draws of both kinds. Elsewhere the mean error is 1 to 2 % (DGX Cloud), 4 to 5 %
+in the mean over the draws of both kinds. Elsewhere the mean error is 1 to 2 % (DGX Cloud), 3 to 5 %
 (MPT), 2 to 5 % (MegaScale), 3 % (InternEvo, states split in a node) and 14 % (over all: their
 gathering grows with N and no row on few devices shows it), 11 % (Megatron-Core, whose micro-batches
 are assumed), 10 % (BLOOM, whose shapes follow from rounded sizes), and 12 to 16 % (torchtitan) and
 14 to 25 % (MLPerf) where four runs of other models and submitters are all there is. Of these most
 is the network, which no row fitted shows: that it goes with the device's rate, as in data sheets,
-brought them from 33 to 35 % and 15 to 73 %.
+brought them from 33 to 35 % and 15 to 73 %; Megatron-Core was at 9 %.
 """
 
 from collections.abc import Callable
