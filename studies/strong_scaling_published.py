@@ -8,14 +8,16 @@ rest predicted. One method for all; the data are medians over the repeats. The t
 BERT, MXNet, InternEvo and MLPerf are treated alike. Needs the tables: SCALEOPT_DATA names their
 folder.
 
-Finding: over the 22 series the mean error of a series is 11.7 % in the median and 16.5 % in the
-mean, and 90 % bands hold 86 % of the 58 predicted points. With the same relative least squares
-Amdahl's law has 20.2 and 22.3 %. Bands are wide: half of them reach a factor of 1.5 either way. The
-worst series (61 %) is flat up to 128 nodes and loses seven eighths of its efficiency by 2048:
-nothing in its first seven points says so. By code: GROMACS 11.7 and 16.1 %, 82 % of 38 points held,
-fewer than stated; OpenSBLI 11.7 and 17.3 %, 95 % of 20. Throughput: BERT 2.8 and 3.2 %, 8 series;
-InternEvo 1.7 and 5.0 %, 4; MXNet 19 and 52 %, 3. No MLPerf series measured by one
-submitter in one round has six N.
+Finding: over the 22 series the mean error of a series is 9.9 % in the median and 15.9 % in the
+mean, and 90 % bands hold 88 % of the 58 predicted points. With the same relative least squares
+Amdahl's law has 20.2 and 22.3 %. Bands are wide: half of them reach a factor of 1.7 either way. The
+worst series (66 %) is flat up to 128 nodes and loses seven eighths of its efficiency by 2048:
+nothing in its first seven points says so, and without it the bands hold 94 %. Even whoever knew
+beforehand which set of the terms forecasts each series best would miss by 6.8 % in the median and
+10.8 % in the mean, with plain least squares. By code: GROMACS 11.8 and 16.5 %, 84 % of 38 points
+held; OpenSBLI 9.1 and 15.0 %, 95 % of 20. Throughput: BERT 2.0 and 2.6 %, 8 series; InternEvo 3.5
+and 5.0 %, 4; MXNet 7.1 and 34 %, 3. No MLPerf series measured by one submitter in one round has six
+N.
 """
 
 from typing import NamedTuple

@@ -11,12 +11,12 @@ where the images that a device sees fall from 400 to 16 (rate, and the images at
 reached; fitted to 8 and 768 devices of 3,584). Needs the tables: SCALEOPT_DATA names their folder.
 
 Finding: yes. The networks on 64 to 256 GPUs are missed by 0.7, 1.8 and 2.8 % on average, where a
-curve that knows no bytes misses the same table by 52 % in the mean of the series and 19 % in the
-median. Simulations by 10.7 % in the median series and 14.9 % in the mean, against 11.7 and 17.3 %:
-faces help where they cost (512³ on ARCHER 14 % for 31, CSD3 7 % for 12), and not where runs alike
-differ twofold (1024³ on ARCHER2: 40 %), nor where nodes are faster on blocks that fit into their
-caches, which no count here knows. ResNet-50 on 3,584 devices is missed by 6.4 %, over four rounds
-of software. Bands of 90 % hold 26 of 30 points; three of the others are on ARCHER2.
+curve that knows no bytes misses the same table by 34 % in the mean of the series and 7.1 % in the
+median. Simulations by 10.7 % in the median series and 14.9 % in the mean, which is no better than
+that curve's 9.1 and 15.0 %: faces help where they cost (512³ on ARCHER 14 % for 17), and not where
+runs alike differ twofold (1024³ on ARCHER2: 40 %), nor where nodes are faster on blocks that fit
+into their caches, which no count here knows. ResNet-50 on 3,584 devices is missed by 6.4 %, over
+four rounds of software. Bands of 90 % hold 26 of 30 points; three of the others are on ARCHER2.
 """
 
 from typing import Any

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scaleopt as so
+from scaleopt.fitting.scaling_misfit import DRIFT, independent, lasting, variance_ahead
 from scaleopt.fitting.term_sets import TERMS, effects
 from scaleopt.testing import check_model
 
@@ -55,18 +56,19 @@ MISSES = {
     "Amdahl": 0.1,
     "surface": 0.1,
     "latency": 0.1,
-    "USL": 0.15,
+    "USL": 0.25,
     "everything": 0.25,
 }
-"""Bounds of the median error at N = 128, found 12 % and 21 % for the last two: seven points do not
-settle five terms, and the odds against contention pull the forecast below the truth."""
+"""Bounds of the median error at N = 128, found 21 % for the last two: seven points do not settle
+five terms, and the odds against contention, and the misfit expected of any curve, pull the forecast
+below the truth."""
 
 
 @pytest.mark.parametrize("name", TRUTHS)
 def test_a_clean_curve_is_forecast(name):
     """From N ≤ 64 at 1 % noise, N = 128 in the median of 12 tables.
 
-    The band holds the truth in all but some: with five terms at once in 9 of 12, below its level.
+    The band holds the truth in all: a misfit is expected that these tables do not have.
     """
     truth = TRUTHS[name]
     exact = float(truth(128.0))
@@ -75,7 +77,7 @@ def test_a_clean_curve_is_forecast(name):
         for seed in range(12)
     ]
     assert np.median([abs(float(each.time) / exact - 1) for each in found]) < MISSES[name]
-    assert np.mean([each.low <= exact <= each.high for each in found]) > 0.7
+    assert np.mean([each.low <= exact <= each.high for each in found]) > 0.9
 
 
 def test_bands_hold_what_they_say():
@@ -96,13 +98,36 @@ def test_bands_hold_what_they_say():
     ("name", "term"), [("USL", "contention_time"), ("latency", "latency_time")]
 )
 def test_support_is_of_the_term_that_is_there(name, term):
-    fit = so.fit_scaling(DEVICES, time_s=simulated(TRUTHS[name], 0, 0.005))
+    """From ten doublings of N: six, at a misfit expected of 8 %, leave it undecided."""
+    devices = 2.0 ** np.arange(11)
+
+    def support(truth):
+        times = simulated(TRUTHS[truth], 0, 0.005, devices)
+        return so.fit_scaling(devices, time_s=times)
+
+    fit = support(name)
     table = fit.terms()["probability"].to_dict()
     assert list(table) == list(TERMS)
     assert table[term] > 0.5
-    perfect = so.fit_scaling(DEVICES, time_s=simulated(TRUTHS["perfect"], 0, 0.005)).terms()
-    assert perfect["probability"].to_dict()[term] < 0.3
+    assert support("perfect").terms()["probability"].to_dict()[term] < 0.3
     assert sum(each.weight for each in fit.sets) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_misfit_is_that_of_the_walk_s_covariance():
+    """Against the dense covariance σ² (1 + DRIFT min(l, l')), l = log₂(N/N₁), without a filter."""
+    count = np.array([2.0, 3, 8, 12, 64])
+    residuals = np.random.default_rng(0).normal(size=(5, 3))
+    asked = np.array([5.0, 64, 100, 1024])
+    place, ahead = np.log2(count / 2), np.log2(asked / 2)
+    inverse = np.linalg.inv(np.eye(5) + DRIFT * np.minimum.outer(place, place))
+    apart = independent(count, residuals)
+    assert apart.T @ apart == pytest.approx(residuals.T @ inverse @ residuals, rel=1e-10)
+    likeness = DRIFT * np.minimum.outer(ahead, place) @ inverse
+    walk = lasting(count, residuals)
+    carried = [np.interp(ahead, place, column) for column in walk.T]
+    assert np.transpose(carried) == pytest.approx(likeness @ residuals, rel=1e-10)
+    variance = 1 + DRIFT * ahead - np.sum(likeness * DRIFT * np.minimum.outer(ahead, place), axis=1)
+    assert variance_ahead(count, asked)[1:] == pytest.approx(variance[1:], rel=1e-10)
 
 
 @settings(max_examples=25, deadline=None)
@@ -153,7 +178,7 @@ def test_bands_widen_away_from_the_points_and_keep_their_value():
 def test_constant_times_are_serial():
     fit = so.fit_scaling(DEVICES, time_s=np.full(7, 2.0))
     assert float(fit.predict(devices=128).time) == pytest.approx(2.0, rel=0.05)
-    assert fit.terms().loc["serial_time", "support"] == "very strong"
+    assert fit.terms()["probability"]["serial_time"] > 0.95
 
 
 def test_every_term_says_where_it_is_from():
@@ -212,8 +237,8 @@ def test_published_strong_scaling_is_forecast_as_the_study_says():
     found = study.totals(table, "strong")
     assert (found["series"], found["points"]) == (22, 58)
     # The study's own numbers, to the digits that it states.
-    assert found["ours median %"] == pytest.approx(11.7, abs=0.05)
-    assert found["ours mean %"] == pytest.approx(16.5, abs=0.05)
-    assert found["held"] == pytest.approx(0.86, abs=0.005)
+    assert found["ours median %"] == pytest.approx(9.9, abs=0.05)
+    assert found["ours mean %"] == pytest.approx(15.9, abs=0.05)
+    assert found["held"] == pytest.approx(0.88, abs=0.005)
     assert found["Amdahl median %"] == pytest.approx(20.2, abs=0.05)
     assert found["Amdahl mean %"] == pytest.approx(22.3, abs=0.05)

@@ -1,6 +1,7 @@
 """A scaling curve from numbers of devices and times alone: the fit, its forecast, its terms.
 
-How the terms are found and averaged is told in `scaleopt.fitting.term_sets`.
+How the terms are found and averaged is told in `scaleopt.fitting.term_sets`, and what the points
+lack of the curve in `scaleopt.fitting.scaling_misfit`.
 """
 
 from collections.abc import Sequence
@@ -12,8 +13,8 @@ import pandas as pd
 
 from scaleopt.fitting.provenance import Provenance
 from scaleopt.fitting.result import Prediction, check_level
+from scaleopt.fitting.scaling_misfit import independent, lasting, variance_ahead
 from scaleopt.fitting.term_sets import (
-    NOISE_ROWS,
     SEED,
     TERMS,
     TermSet,
@@ -23,6 +24,10 @@ from scaleopt.fitting.term_sets import (
 )
 from scaleopt.models.curve import ScalingTime
 
+_SHOCK_DEGREES = 4.0
+"""Of the Student's t of what is ahead: a network that saturates is no normal error."""
+_MOST = 4_000_000
+"""Residuals of drawn curves held at once."""
 _VERDICTS = ((0.99, "very strong"), (0.95, "strong"), (0.75, "some"), (0.25, "undecided"))
 
 
@@ -31,7 +36,8 @@ class ScalingFit:
     """A scaling curve with its uncertainty; made by `fit_scaling`."""
 
     model: ScalingTime
-    """The average over the sets of terms; as they are linear, it is itself a curve."""
+    """The average over the sets of terms; as they are linear, it is itself a curve. What the points
+    lack of it lasts, and `predict` carries it on."""
     sets: tuple[TermSet, ...]
     """The sets of terms that the data may support, the likeliest first."""
     draws: np.ndarray
@@ -55,9 +61,10 @@ class ScalingFit:
     def predict(self, *, devices: Any, level: float = 0.9) -> Prediction:
         """What a measurement on other numbers of devices will give.
 
-        The range joins which terms there are, their sizes, and the scatter of the points about the
-        curve. Beyond the measured devices the scatter's variance grows with each doubling of N
-        by as much as it is among them: a curve that bends is not seen in advance.
+        The forecast is the curve times what the last points lack of it, which lasts
+        (`scaleopt.fitting.scaling_misfit`). The range joins which terms there are, their sizes, the
+        scatter of the points, and how far the misfit wanders beyond them: a curve that bends is not
+        seen in advance.
 
         Args:
             devices: N, one or many.
@@ -73,14 +80,17 @@ class ScalingFit:
         count = np.asarray(devices, float)
         if not np.all(np.isfinite(count) & (count >= 1)):
             raise ValueError(f"devices={devices}; numbers of devices are finite and from 1 up")
-        seconds = effects(count.ravel())
-        time = seconds @ np.array([getattr(self.model, name) for name in TERMS])
+        asked = count.ravel()
         measured = self.rows["devices"].to_numpy(float)
-        outside = np.maximum(count.ravel() / measured.max(), measured.min() / count.ravel())
-        growth = np.sqrt(1 + np.log2(np.maximum(outside, 1.0)))
+        average = np.array([[getattr(self.model, name) for name in TERMS]])
+        time = np.exp(_log_times(average, self.rows, asked)[0])
         random = np.random.default_rng(SEED)
-        shock = random.standard_t(NOISE_ROWS, (len(self.draws), 1)) * self.noise[:, None]
-        logs = np.log(self.draws @ seconds.T) + shock * growth
+        # Each draw has residuals of its own: a long table takes fewer of them, for its memory.
+        some = slice(None, None, -(-self.draws.shape[0] * len(self.rows) // _MOST))
+        noise = self.noise[some, None]
+        shock = random.standard_t(_SHOCK_DEGREES, noise.shape) * noise
+        logs = _log_times(self.draws[some], self.rows, asked)
+        logs += shock * np.sqrt(variance_ahead(measured, asked))
         tail = (1 - level) / 2
         low, high = np.exp(np.quantile(logs, [tail, 1 - tail], axis=0))
         low, high = np.minimum(low, time), np.maximum(high, time)
@@ -145,7 +155,8 @@ def fit_scaling(
     """Fit a scaling curve to numbers of devices and times, or throughputs.
 
     T(N) = t_p/N + t_s (1 − 1/N) N^(−2/3) + t_0 + t_l log₂N + t_c (N − 1), averaged over which of
-    the terms after the first are there. A throughput is 1/T: the same data seen twice.
+    the terms after the first are there. What the points lack of it lasts along N. A throughput is
+    1/T: the same data seen twice.
 
     Args:
         devices: N of each row, in any order; repeated ones are taken by their median.
@@ -164,13 +175,13 @@ def fit_scaling(
     >>> bool(low < 1.5 < high), fit.terms().loc["contention_time", "support"]
     (True, 'little')
 
-    Source: the averaging of `scaleopt.fitting.term_sets`; the curve of `ScalingTime`.
+    Source: the averaging of `scaleopt.fitting.term_sets`; the misfit of
+    `scaleopt.fitting.scaling_misfit`; the curve of `ScalingTime`.
     """
     rows, measured = _checked(devices, time_s, throughput)
     count, time = rows["devices"].to_numpy(float), rows["time_s"].to_numpy(float)
-    seconds = effects(count)
-    relative = seconds / time[:, None]
-    sets = weighed(relative)
+    relative = independent(count, effects(count) / time[:, None])
+    sets = weighed(relative, independent(count, np.ones(len(count))))
     average = np.sum([each.weight * each.coefficients for each in sets], axis=0)
     draws, noise = drawn_curves(sets, relative, float(rows["repeat_noise"].iloc[0]))
     return ScalingFit(
@@ -178,9 +189,25 @@ def fit_scaling(
         sets=sets,
         draws=draws,
         noise=noise,
-        rows=rows.drop(columns="repeat_noise").assign(predicted_s=seconds @ average),
+        rows=rows.assign(predicted_s=np.exp(_log_times(average[None], rows, count)[0])).drop(
+            columns="repeat_noise"
+        ),
         measured=measured,
     )
+
+
+def _log_times(curves: np.ndarray, rows: pd.DataFrame, asked: np.ndarray) -> np.ndarray:
+    """(curves, asked): log seconds of each curve, and of what the rows say that it lacks."""
+    count, time = rows["devices"].to_numpy(float), rows["time_s"].to_numpy(float)
+    at_rows, ahead = effects(count).T, effects(asked).T
+    # A curve may come to nothing on one device; there the walk has not begun.
+    least = np.finfo(float).tiny
+    walk = lasting(count, np.log(time)[:, None] - np.log(np.maximum(at_rows.T @ curves.T, least)))
+    place = np.interp(np.log2(asked), np.log2(count), np.arange(len(count)))
+    below = np.minimum(place.astype(int), len(count) - 2)
+    part = (place - below)[:, None]
+    carried = (1 - part) * walk[below] + part * walk[below + 1]
+    return np.log(np.maximum(curves @ ahead, least)) + carried.T
 
 
 def _checked(devices: Any, time_s: Any, throughput: Any) -> tuple[pd.DataFrame, str]:
