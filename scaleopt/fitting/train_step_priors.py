@@ -11,10 +11,11 @@ Bytes a FLOP of the dense 16-bit rate, by data sheets and by the systems sold wi
                  V100 (DGX-1)   A100 (DGX A100)   H100 (DGX H100)   B200 (DGX B200)
 memory           72e-4          65e-4             34e-4             36e-4
 inside a node    12e-4          10e-4             4.6e-4            4.0e-4
-across nodes     0.5e-4         0.8e-4            0.5e-4            0.2e-4
+across nodes     0.5e-4                           0.5e-4            0.2e-4
 
-Source: NVIDIA's data sheets of these systems, with 4, 8, 8 and 8 ports of 100, 200, 400 and 400
-Gbit/s a node; the other lines are in `scaleopt.data.catalog`.
+Source: NVIDIA, white paper "DGX-1 with Tesla V100 System Architecture", for four ports of 100
+Gbit/s a node; NVIDIA, "DGX BasePOD", core components, for eight of 400 Gbit/s with H100 and B200;
+the other lines are in `scaleopt.data.catalog`.
 """
 
 from collections.abc import Mapping
