@@ -15,13 +15,14 @@ from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import Precision
 from scaleopt.models.transformer import Transformer
+from scaleopt.planning.entries import entries
 from scaleopt.planning.layouts import AXES, SCHEDULES, Bounds, Layouts, tiles
 from scaleopt.planning.limits import binding, infeasible
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.options import Options
 from scaleopt.planning.plan import plan
 from scaleopt.planning.search import all_scores
-from scaleopt.planning.tables import Problem, entries, tables
+from scaleopt.planning.tables import Problem, tables
 from scaleopt.units import GB, TFLOP, hour
 
 MACHINE = replace(simulated_machine.MACHINE, micro_batch_overhead=1e-3, node_size=4)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import jax
-import numpy as np
 import pytest
 import simulated_machine
 
@@ -33,14 +32,12 @@ def test_each_constant_saves_what_a_machine_with_it_does():
     now = seconds(machine, found.best)
     assert now == pytest.approx(found.best.step_time, rel=1e-12)
     faster = replace(machine, rate=1.1 * machine.rate)
-    assert saved["rate of products"] == pytest.approx(1 - seconds(faster, found.best) / now)
+    assert saved["rate"] == pytest.approx(1 - seconds(faster, found.best) / now)
     thicker = replace(machine, network_beta=machine.network_beta / 1.1)
-    assert saved["bandwidth between nodes"] == pytest.approx(
-        1 - seconds(thicker, found.best) / now, abs=1e-12
-    )
+    assert saved["network_beta"] == pytest.approx(1 - seconds(thicker, found.best) / now, abs=1e-12)
     assert list(saved.values()) == sorted(saved.values(), reverse=True)
     assert min(saved.values()) > -1e-12
-    assert "What a tenth better would save:\n  rate of products" in found.explain()
+    assert "What a tenth better would save:\n  rate of matrix products" in found.explain()
 
 
 def test_a_step_time_has_one_kind_of_links():
@@ -49,18 +46,22 @@ def test_a_step_time_has_one_kind_of_links():
     saved = found.searched[0].upgrades(found.best)
     terms, _ = found.searched[0].breakdown(found.best)
     compute = 1 - (terms["compute"] / 1.1 + terms["gradients"]) / found.best.step_time
-    assert saved["rate of products"] == pytest.approx(compute)
-    assert {"latency of links", "bandwidth of links"} <= set(saved)
-    assert saved["serial time"] == 0.0  # there is none
-    assert sum(saved.values()) == pytest.approx(1 - 1 / 1.1, rel=1e-6)  # all of it, a tenth better
+    assert saved["rate"] == pytest.approx(compute)
+    assert {"alpha", "beta"} <= set(saved)
+    assert saved["serial_time"] == 0.0  # there is none
+    # Nothing of it bends: all of it a tenth better is a tenth of it.
+    assert sum(saved.values()) == pytest.approx(1 - 1 / 1.1, rel=1e-6)
+    assert "bandwidth of links" in found.explain()
 
 
-def test_on_a_fit_what_runs_alike_took_is_saved_alike():
-    fit = so.calibrate(simulated_machine.training_runs(simulated_machine.MACHINE))
-    by_fit, by_machine = (
-        plan(GPT, it, devices=[16], memory=40 * GB, global_batch=64) for it in (fit, fit.model)
+def test_times_and_rates_are_all_of_a_step():
+    """A tenth better each, they save together what a tenth is: none is left out."""
+    machine = replace(
+        simulated_machine.MACHINE, step_overhead=0.3, micro_batch_overhead=1e-3, jitter=1e-4
     )
-    assert by_fit.best is not None
-    told = by_fit.searched[0].upgrades(by_fit.best)
-    alone = by_machine.searched[0].upgrades(by_fit.best)
-    np.testing.assert_allclose([told[name] for name in alone], list(alone.values()), rtol=1e-9)
+    found = plan(GPT, machine, devices=[32], memory=40 * GB, global_batch=256)
+    assert found.best is not None
+    saved = found.searched[0].upgrades(found.best)
+    # To first order in a tenth, of which the second is a hundredth.
+    assert sum(saved.values()) == pytest.approx(1 - 1 / 1.1, rel=0.02)
+    assert saved["step_overhead"] > 0.01

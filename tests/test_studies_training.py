@@ -45,7 +45,7 @@ def test_a_plan_states_the_odds_that_its_choice_has():
     if not training_runs.DATA.exists():
         pytest.skip("needs the published tables; set SCALEOPT_DATA to their folder")
     found = plan_odds.numbers(plan_odds.jobs(0))
-    told, alone = (found.loc[way] for way in plan_odds.WAYS)
+    told, alone = (found.loc[way].astype(float).to_dict() for way in plan_odds.WAYS)
     # Of 125 jobs 92 % are 115 ± 3; the odds must not differ by more than three times that.
     assert told["odds"] == pytest.approx(told["fastest"], abs=7)
     assert alone["fastest"] < told["fastest"]

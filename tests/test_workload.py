@@ -346,7 +346,7 @@ def fit():
 def test_a_plan_on_a_fit_says_how_sure_it_is(fit):
     wishes: dict[str, Any] = {"memory": 40 * GB, "global_batch": 2048, "price": 2 / hour}
     wishes |= {"steps": 1000, "objective": "cost"}
-    found = plan(NETWORK, fit, devices=128, deadline=40.0, draws=8, **wishes)
+    found = plan(NETWORK, fit, devices=128, deadline=40.0, draws=16, **wishes)
     truly = plan(NETWORK, STEP, devices=128, deadline=40.0, **wishes)
     assert found.best is not None
     assert truly.best is not None
@@ -361,9 +361,9 @@ def test_a_plan_on_a_fit_says_how_sure_it_is(fit):
     assert 0 <= sure.kept["deadline"] <= 1
     assert "devices" in found.explain().split("Beyond what was measured:")[1]
     assert "How sure:" in found.explain()
-    # The regret against whole plans on the machines that are drawn.
+    # The regret against whole plans on the machines that are drawn, where it keeps the deadline.
     with jax.enable_x64(True):
-        points = drawn_points(fit, 8)
+        points = drawn_points(fit, 16)
         values = [np.asarray(points._replace(u=u).values()) for u in np.asarray(points.u)]
         drawn = [jax.tree.map(float, fit.parameters.model(value)) for value in values]
     regrets = []
@@ -371,6 +371,8 @@ def test_a_plan_on_a_fit_says_how_sure_it_is(fit):
         whole = plan(NETWORK, machine, devices=128, deadline=40.0, **wishes)
         ours = plan(NETWORK, machine, devices=[found.best.devices], **wishes)
         assert ours.best is not None
+        if ours.best.time > 40:
+            continue  # it breaks the deadline, and that is counted in `kept`
         best = whole.best.cost if whole.best is not None else ours.best.cost
         regrets.append(max(ours.best.cost / best - 1, 0))
     assert sure.regret == pytest.approx(np.mean(regrets), abs=1e-4)

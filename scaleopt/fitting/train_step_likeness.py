@@ -67,14 +67,14 @@ class Alike(NamedTuple):
 
 def alike(columns: dict[str, np.ndarray]) -> Alike:
     """Where rows stand, from what `training_columns` gives."""
-    at = {name: place(name, columns[name]) for name in {*SHAPE, *SPLIT}}
+    at = {name: position(name, columns[name]) for name in {*SHAPE, *SPLIT}}
     shape, split = (np.stack([at[name] for name in names], 1) for names in (SHAPE, SPLIT))
     across = 1.0 * (columns["devices"] > columns["node_size"])
     return Alike(shape.round(_DIGITS), split, across, np.ones(len(across)))
 
 
-def place(name: str, values: np.ndarray) -> np.ndarray:
-    """Where values of a column lie, for distances: in doublings, layers in half ones."""
+def position(name: str, values: np.ndarray) -> np.ndarray:
+    """Where values of a column lie, for distances, of their shape: in doublings, layers in half."""
     if name in KEPT:
         return values
     return np.log2(values) / (2 if name == "layers" else 1)
@@ -124,10 +124,10 @@ def learn(
         value += 0.5 * pull @ (logs - np.log(SCALES))
         slopes = [
             slope
-            for part, distance, reach in zip(
+            for part, apart, reach in zip(
                 parts, (shape, split, split), (scales[1], scales[3], scales[5]), strict=True
             )
-            for slope in (2 * part, part * distance / reach)
+            for slope in (2 * part, part * apart / reach)
         ]
         steepness = inverse - np.outer(weight, weight)
         gradient = [0.5 * np.sum(steepness * slope) for slope in (*slopes, 2 * noise)]
@@ -176,12 +176,15 @@ class Misses(NamedTuple):
         return found
 
     def drawn(self, where: Alike, change: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """What rows may truly miss on machines that are not the fitted one, (machines, rows).
+        """What rows may truly miss on machines that are not the fitted one.
 
         Args:
-            where: the rows stand.
+            where: the rows stand, of all machines alike.
             change: (machines, constants), of each u from the fitted one.
             random: for what the fitted rows leave open.
+
+        Returns:
+            (machines, rows), log of what is taken over what the machine says, without noise.
         """
         where = where._replace(size=self._sizes(where.shape))
         covariance = sum(shared(self.scales, where, self.where))

@@ -1,19 +1,16 @@
 """How sure a plan on a fit is: the same choice over machines drawn from the fit's distribution."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from scaleopt.fitting.result import Fit
-from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.drawn_layouts import Drawn, drawn_layouts
-from scaleopt.planning.searched import Searched
-from scaleopt.planning.searched_layouts import SearchedLayouts
+from scaleopt.planning.drawn import Drawn, Span
+from scaleopt.planning.searched import Searched, least
 from scaleopt.planning.trial import first_trial
-from scaleopt.planning.words import counted, dollars, duration, percent
+from scaleopt.planning.words import AIMS, dollars, duration, percent
 
 _NOTICED = 0.0005
 """Share of the objective that a trial must save."""
@@ -37,9 +34,11 @@ class Certainty:
     best: float
     """Probability that the chosen one is best."""
     regret: float
-    """By how much the chosen one is expected to be worse than the best, as a share."""
+    """By how much more the chosen one is expected to take than the best of each machine, as a share
+    of the objective; NaN where numbers of devices are compared."""
     time: tuple[float, float]
-    """[s], range of the run: the fit's uncertainty with what the model misses."""
+    """[s], range of the run: the fit's uncertainty with what the model misses; no width on a
+    machine that was given."""
     cost: tuple[float, float]
     """[USD]; NaN without a price."""
     kept: dict[str, float]
@@ -52,13 +51,18 @@ class Certainty:
     """What to measure first; None where nothing measured would change the choice."""
     gain: float
     """Share of the objective that knowing it is expected to save."""
+    objective: str
+    """What is to be small."""
 
     def record(self) -> dict[str, Any]:
         """As numbers for programs; a range that cannot be given is None."""
         told = not self.blind
         return {
             "best": self.best,
-            "regret": self.regret,
+            "candidates": [
+                it.found.row() | {"probability": it.probability} for it in self.candidates
+            ],
+            "regret": None if np.isnan(self.regret) else self.regret,
             "level": self.level,
             "time_s": list(self.time) if told else None,
             "cost": list(self.cost) if told and np.isfinite(self.cost[0]) else None,
@@ -74,105 +78,151 @@ class Certainty:
                 "the step time hangs on what the fit's rows do not tell (print fit.summary()), "
                 "so no range can be given; measure such runs before renting"
             ]
-        share = percent(self.level)
-        said = [
-            f"best in {percent(self.best)} of {self.draws} draws of what the fit leaves open; on "
-            f"average {percent(self.regret)} worse than the best of each",
-            f"the run takes {duration(self.time[0])} to {duration(self.time[1])} ({share} range)",
-        ]
-        if np.isfinite(self.cost[0]):
+        aim, share = AIMS[self.objective], percent(self.level)
+        said = [f"the best on {percent(self.best)} of {self.draws} machines that fit the rows"]
+        if np.isfinite(self.regret):
+            said[0] += f"; on average {percent(self.regret)} more {aim} than the best on each"
+        if self.time[0] < self.time[1]:
+            low, high = map(duration, self.time)
+            said.append(f"the run takes {low} to {high} ({share} range)")
+        if self.cost[0] < self.cost[1]:
             said.append(f"it costs {dollars(self.cost[0])} to {dollars(self.cost[1])}")
         said += [f"keeps the {name}: {percent(odds)} likely" for name, odds in self.kept.items()]
         for other in self.candidates[:3]:
-            said.append(
-                f"{percent(other.probability)}: {counted(other.found.devices)}, {other.found}"
-            )
+            said.append(f"{percent(other.probability)} likely the best: {other.found.headline}")
         if self.trial is not None:
             said.append(
-                f"try first: {counted(self.trial.devices)}, {self.trial}; to know its step time "
-                f"saves {percent(self.gain)} on average"
+                f"try first: {self.trial.headline}; to know its step time saves "
+                f"{percent(self.gain)} of {aim} on average"
             )
         return said
 
 
 def certainty(
-    fit: Fit[Any], side: SearchedLayouts, best: Configuration, *, draws: int, level: float
+    sides: Sequence[Searched], best: Configuration, *, draws: int, level: float
 ) -> Certainty:
-    """The choice over machines drawn from the fit, and over what the rows fitted leave open.
+    """The choice over machines drawn from the fits, and over what the rows fitted leave open.
 
-    The candidates are the best by the fitted machine: what is not among them is not considered on a
-    drawn machine either.
+    The candidates are the best of each offer by its fitted machine: what is not among them is not
+    considered on a drawn machine either. An offer whose machine was given has its best alone.
 
     Args:
-        fit: of the machine.
-        side: the offer that the best is on.
+        sides: what was found on every offer.
         best: the choice.
         draws: how many machines.
         level: of the ranges.
+
+    Returns:
+        How the choice fares among them.
     """
-    drawn = drawn_layouts(fit, side, best, draws)
-    return judged(side, best, drawn, 0, _range(fit, side, best, level), level)
-
-
-def judged(
-    side: Searched,
-    best: Configuration,
-    drawn: Drawn,
-    ours: int,
-    span: tuple[float, float, bool],
-    level: float,
-) -> Certainty:
-    """How a choice fares among the candidates on the drawn machines.
-
-    Args:
-        side: the offer that the best is on.
-        best: the choice.
-        drawn: the candidates.
-        ours: which of them the choice is.
-        span: the range of a step's seconds, and whether it hangs on what no row tells.
-        level: of the range.
-    """
-    seconds, devices, batch = drawn.seconds, drawn.devices, drawn.batch
-    goal, draws = side.goal, len(seconds)
-    values = goal.value(seconds, devices, batch)
-    allowed = goal.within(seconds, devices, batch)
-    # A machine on which nothing keeps the limits still has a best one.
-    none = ~np.isfinite(allowed).any(axis=1, keepdims=True)
-    values_or_none = np.where(none, values, allowed)
-    winners = values_or_none.argmin(axis=1)
-    regret = np.maximum(values[:, ours] / values_or_none[np.arange(draws), winners] - 1, 0)
-    counts = np.bincount(winners, minlength=len(devices))
-    likely = [place for place in np.argsort(-counts, kind="stable")[:10].tolist() if counts[place]]
-    nominal = np.median(seconds, axis=0)
+    mine = next(side for side in sides if side.offer is best.offer)
+    sides = [mine, *(side for side in sides if side is not mine)]
+    every = [(side, part) for side in sides if (part := _drawn(side, best, draws)) is not None]
+    values, allowed = (
+        np.concatenate([of(side, part) for side, part in every], axis=1) for of in (_value, _within)
+    )
+    counts, winners = _winners(values, allowed)
+    places = [(side, part, at) for side, part in every for at in range(len(part.nominal))]
 
     def configured(place: int) -> Configuration:
-        option, held = int(drawn.option[place]), float(drawn.held[place])
-        return side.configured(drawn.rows[:, place], option, float(nominal[place]), held)
+        side, part, at = places[place]
+        numbers = int(part.option[at]), float(part.nominal[at]), float(part.held[at])
+        return side.configured(part.rows[:, at], *numbers)
 
-    found = tuple(Candidate(configured(place), float(counts[place] / draws)) for place in likely)
-    trial, gain = _trial(values, allowed)
-    time = goal.time(seconds[:, ours], devices[ours], batch[ours])
-    price = np.nan if side.offer.price is None else side.offer.price * best.devices
-    limits, kept = goal.limits, {}
-    if limits.deadline < np.inf:
-        kept["deadline"] = float(np.mean(time <= limits.deadline))
-    if limits.budget < np.inf:
-        kept["budget"] = float(np.mean(time * price <= limits.budget))
-    low, high, blind = span
+    likely = [place for place in np.argsort(-counts, kind="stable")[:10].tolist() if counts[place]]
+    counted_alone = mine.goal.objective == "devices"
+    trial, gain = (None, 0.0) if counted_alone else _trial(values, allowed)
+    low, high, blind = _span(mine, best, every[0][1].seconds[:, 0], level)
     run = (low * best.time / best.step_time, high * best.time / best.step_time)
+    price = np.nan if best.offer.price is None else best.offer.price * best.devices
     return Certainty(
-        candidates=found,
-        best=float(counts[ours] / draws),
-        regret=float(regret.mean()),
+        candidates=tuple(Candidate(configured(at), float(counts[at] / draws)) for at in likely),
+        best=float(counts[0] / draws),
+        regret=np.nan if counted_alone else _regret(values, allowed, winners),
         time=run,
         cost=(run[0] * price, run[1] * price),
-        kept=kept,
+        kept=_kept(mine, best, every[0][1]),
         level=level,
         draws=draws,
         blind=blind,
         trial=None if trial is None else configured(trial),
         gain=gain,
+        objective=mine.goal.objective,
     )
+
+
+def _drawn(side: Searched, best: Configuration, draws: int) -> Drawn | None:
+    """The candidates of an offer, its own best first; None where nothing on it keeps the limits."""
+    value = side.values(side.goal.within, side.found.fits)
+    _, _, cell = least([value])
+    if value[cell] == np.inf:
+        return None
+    ours = best if side.offer is best.offer else side.fastest_fit(cell)
+    if side.offer.fit is None:
+        return _given(side, ours, cell, draws)
+    found = side.drawn(ours, draws)
+    if side.offer.fit is best.offer.fit:
+        return found
+    # Another fit's machines are not drawn together with these.
+    apart = np.random.default_rng(len(found.nominal)).permutation(draws)
+    return found._replace(seconds=found.seconds[apart])
+
+
+def _given(side: Searched, ours: Configuration, cell: int, draws: int) -> Drawn:
+    """The best of an offer whose machine was given: it takes what it takes."""
+    fits = side.found.fits
+    return Drawn(
+        seconds=np.full((draws, 1), ours.step_time),
+        nominal=np.array([ours.step_time]),
+        held=np.array([ours.memory]),
+        rows=fits.rows[:, [cell]],
+        option=fits.option[[cell]],
+        devices=np.array([ours.devices]),
+        batch=np.array([ours.global_batch]),
+    )
+
+
+def _value(side: Searched, part: Drawn) -> np.ndarray:
+    return side.goal.value(part.seconds, part.devices, part.batch)
+
+
+def _within(side: Searched, part: Drawn) -> np.ndarray:
+    return side.goal.within(part.seconds, part.devices, part.batch)
+
+
+def _winners(values: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How often each candidate is the best, and which is in each draw."""
+    # A machine on which nothing keeps the limits still has a best one.
+    none = ~np.isfinite(allowed).any(axis=1, keepdims=True)
+    winners = np.where(none, values, allowed).argmin(axis=1)
+    return np.bincount(winners, minlength=values.shape[1]), winners
+
+
+def _regret(values: np.ndarray, allowed: np.ndarray, winners: np.ndarray) -> float:
+    """By how much the choice is worse than the best of each draw, where it keeps the limits."""
+    keeps = np.isfinite(allowed[:, 0])
+    keeps = keeps if keeps.any() else np.ones(len(values), bool)
+    fewest = values[np.arange(len(values)), winners]
+    return float(np.maximum(values[:, 0] / fewest - 1, 0)[keeps].mean())
+
+
+def _kept(side: Searched, best: Configuration, part: Drawn) -> dict[str, float]:
+    """The share of draws in which each limit of time or cost holds."""
+    time = side.goal.time(part.seconds[:, 0], part.devices[0], part.batch[0])
+    limits, kept = side.goal.limits, {}
+    if limits.deadline < np.inf:
+        kept["deadline"] = float(np.mean(time <= limits.deadline))
+    if limits.budget < np.inf:
+        cost = time * best.devices * (best.offer.price or 0.0)
+        kept["budget"] = float(np.mean(cost <= limits.budget))
+    return kept
+
+
+def _span(side: Searched, best: Configuration, seconds: np.ndarray, level: float) -> Span:
+    """The range of a step of the choice; of a machine that was given there is none."""
+    if side.offer.fit is None:
+        return Span(best.step_time, best.step_time, blind=False)
+    return side.span(best, seconds, level)
 
 
 def _trial(values: np.ndarray, allowed: np.ndarray) -> tuple[int | None, float]:
@@ -181,30 +231,3 @@ def _trial(values: np.ndarray, allowed: np.ndarray) -> tuple[int | None, float]:
     kept = np.flatnonzero(keeps if keeps.any() else np.isfinite(values).all(axis=0))
     place, gain = first_trial(np.log(values[:, kept]))
     return (int(kept[place]), gain) if gain > _NOTICED else (None, 0.0)
-
-
-def _range(
-    fit: Fit[Any], side: SearchedLayouts, best: Configuration, level: float
-) -> tuple[float, float, bool]:
-    """The range of a step that the fit predicts, and whether it hangs on what no row tells."""
-    model, split = side.problem.model, best.split
-    sizes = ("hidden", "heads", "layers", "seq_len", "vocab", "kv_heads", "feed_forward")
-    columns = {name: float(np.asarray(getattr(model, name))) for name in sizes}
-    told = ("data", "tensor", "pipeline", "context", "micro_batch", "interleave")
-    told += ("sequence_parallel",)
-    columns |= {name: float(getattr(split, name)) for name in told}
-    columns |= {
-        "gated": float(model.gated),
-        "fused_attention": float(model.fused_attention),
-        "devices": best.devices,
-        "nodes": max(1.0, best.devices / side.offer.node_size),
-        "global_batch": best.global_batch,
-        "recompute": RECOMPUTE[int(split.recompute)],
-        "zero": float(best.zero),
-    }
-    predicted = fit.predict(pd.DataFrame([columns]), level=level)
-    time, low, high = (float(part[0]) for part in predicted)
-    if np.asarray(model.experts) > 1:
-        # Rows know of no experts: their model's range, about this one's time.
-        low, high = (best.step_time * end / time for end in (low, high))
-    return low, high, not np.isfinite(high)

@@ -1,11 +1,12 @@
 """The best layouts with their options, on machines drawn from a fit."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jax import Array
 
 from scaleopt.fitting.on_host import at_each
@@ -14,7 +15,9 @@ from scaleopt.fitting.propagate import drawn_points
 from scaleopt.fitting.result import Fit
 from scaleopt.fitting.train_step_likeness import Alike, alike
 from scaleopt.models.machine import Machine
+from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
+from scaleopt.planning.drawn import Drawn, Span
 from scaleopt.planning.layouts import AXES, batch_of, devices_of
 from scaleopt.planning.likeness import misses_of, run_columns
 from scaleopt.planning.searched_layouts import SearchedLayouts
@@ -23,20 +26,10 @@ from scaleopt.units import Scalar
 
 LAYOUTS, CANDIDATES = 256, 512
 """Of the list the best layouts, and of these with every option the best, are scored anew."""
-_SEED = 0
-
-
-class Drawn(NamedTuple):
-    """The candidates, and what each takes on each drawn machine."""
-
-    seconds: np.ndarray
-    """(draws, candidates)"""
-    held: np.ndarray
-    rows: np.ndarray
-    """(axes, candidates)"""
-    option: np.ndarray
-    devices: np.ndarray
-    batch: np.ndarray
+_REFUSED, _NEARLY = 64, 1.5
+"""Of those that take longer than the limits allow, by this factor at most, so many too."""
+_SEED = 1
+"""Not that of `drawn_points`, of which these draws must not be a function."""
 
 
 def drawn_layouts(fit: Fit[Any], side: SearchedLayouts, best: Configuration, draws: int) -> Drawn:
@@ -50,18 +43,63 @@ def drawn_layouts(fit: Fit[Any], side: SearchedLayouts, best: Configuration, dra
         side: the offer that the best is on.
         best: the choice.
         draws: how many machines.
+
+    Returns:
+        The candidates.
     """
-    columns, option, held = _candidates(side, best)
+    columns, option, held, nominal = _candidates(side, best)
     rows = columns[: len(AXES)].astype(np.int64)
     seconds = _drawn(fit, side, columns, draws)
-    return Drawn(seconds, held, rows, option, devices_of(rows), batch_of(rows))
+    return Drawn(seconds, nominal, held, rows, option, devices_of(rows), batch_of(rows))
+
+
+def layout_span(
+    fit: Fit[Any], side: SearchedLayouts, best: Configuration, seconds: np.ndarray, level: float
+) -> Span:
+    """The range of a step that the fit predicts, and where what is drawn goes further, that.
+
+    The prediction knows how far such rows were off; the draws, how a step bends far from the fit.
+
+    Args:
+        fit: of the machine.
+        side: the offer that the best is on.
+        best: the choice.
+        seconds: (draws,), of its step on each drawn machine.
+        level: of the range.
+
+    Returns:
+        The range.
+    """
+    model, split = side.problem.model, best.split
+    sizes = ("hidden", "heads", "layers", "seq_len", "vocab", "kv_heads", "feed_forward")
+    columns = {name: float(np.asarray(getattr(model, name))) for name in sizes}
+    told = ("data", "tensor", "pipeline", "context", "micro_batch", "interleave")
+    told += ("sequence_parallel",)
+    columns |= {name: float(getattr(split, name)) for name in told}
+    columns |= {
+        "gated": float(model.gated),
+        "fused_attention": float(model.fused_attention),
+        "devices": best.devices,
+        "nodes": max(1.0, best.devices / side.offer.node_size),
+        "global_batch": best.global_batch,
+        "recompute": RECOMPUTE[int(split.recompute)],
+        "zero": float(best.zero),
+    }
+    predicted = fit.predict(pd.DataFrame([columns]), level=level)
+    time, low, high = (float(part[0]) for part in predicted)
+    if np.asarray(model.experts) > 1:
+        # Rows know of no experts: their model's range, about this one's time.
+        low, high = (best.step_time * end / time for end in (low, high))
+    tail = (1 - level) / 2
+    least, most = np.quantile(seconds, [tail, 1 - tail])
+    return Span(min(low, float(least)), max(high, float(most)), not np.isfinite(high))
 
 
 def _candidates(
     side: SearchedLayouts, best: Configuration
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Axes and options (axes and options, candidates), option and bytes of each; the best first."""
-    rows = side.found.shortlist.rows[:, :LAYOUTS]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Axes and options (axes and options, candidates), option, bytes, seconds; the best first."""
+    rows = np.concatenate([side.found.shortlist.rows[:, :LAYOUTS], _refused(side)], axis=1)
     layout, option = (
         part.ravel() for part in np.indices((rows.shape[1], int(np.prod(side.options.shape))))
     )
@@ -69,18 +107,30 @@ def _candidates(
     columns = np.stack([*rows[:, layout], recompute, along, zero]).astype(np.float64)
     at = _named(columns)
     parts = evaluate(side.problem, at)
-    alone = at["data"] * at["context"] == 1
-    new = ~((along > 0) & (at["tensor"] == 1)) & ~((zero > 0) & alone)
-    fits = (parts.held <= side.memory) & new
+    idle = side.options.idle_along(at["tensor"], along)
+    idle |= side.options.idle_zero(at["data"] * at["context"], zero)
+    fits = (parts.held <= side.memory) & ~idle
     seconds = _beyond(side, at) * at_each(_step, parts, at["zero"], at["accumulation"])
     whole = rows[:, layout]
     worth = seconds, devices_of(whole), batch_of(whole)
-    refused = ~np.isfinite(side.goal.within(*worth))
-    # What breaks a limit by a little may keep it on a drawn machine.
-    order = np.lexsort((side.goal.value(*worth), refused, ~fits))[: int(fits.sum())]
-    ours = _place(side, best, rows, layout, option)
-    chosen = np.concatenate([[ours], order[order != ours]])[:CANDIDATES]
-    return columns[:, chosen], option[chosen], parts.held[chosen]
+    keeps = np.isfinite(side.goal.within(*worth))
+    order = np.argsort(side.goal.value(*worth), kind="stable")
+    ours = _place(side, best, layout, option)
+    kept, refused = order[(fits & keeps)[order]], order[(fits & ~keeps)[order]]
+    kept = np.concatenate([[ours], kept[kept != ours]])[: CANDIDATES - _REFUSED]
+    chosen = np.concatenate([kept, refused[:_REFUSED]])
+    return columns[:, chosen], option[chosen], parts.held[chosen], seconds[chosen]
+
+
+def _refused(side: SearchedLayouts) -> np.ndarray:
+    """(axes, layouts): the fastest of their devices and batch that break a limit by little.
+
+    The list has none of them, though on a drawn machine they may keep it.
+    """
+    fits, slowest = side.found.fits, side.goal.slowest(side.devices, side.batch)
+    near = (fits.value > slowest) & (fits.value <= _NEARLY * slowest) & (fits.value < np.inf)
+    value = np.where(near, side.values(side.goal.value, fits), np.inf)
+    return fits.rows[:, np.argsort(value, kind="stable")[: min(int(near.sum()), _REFUSED)]]
 
 
 def _named(columns: np.ndarray) -> dict[str, np.ndarray]:
@@ -130,15 +180,11 @@ def _seconds(parameters: Parameters, points: Point, problem: Problem, columns: S
 
 
 def _place(
-    side: SearchedLayouts,
-    best: Configuration,
-    rows: np.ndarray,
-    layout: np.ndarray,
-    option: np.ndarray,
+    side: SearchedLayouts, best: Configuration, layout: np.ndarray, option: np.ndarray
 ) -> int:
-    """Where the chosen one is among the candidates."""
+    """Where the chosen one is among the layouts with options."""
     short = side.found.shortlist
-    for place in range(rows.shape[1]):
-        if side.listed(place).row() == best.row():
-            return int(np.flatnonzero((layout == place) & (option == short.option[place]))[0])
+    for listed in range(min(LAYOUTS, len(short.value))):
+        if side.listed(listed).row() == best.row():
+            return int(np.flatnonzero((layout == listed) & (option == short.option[listed]))[0])
     raise LookupError("the best configuration is not in the list of the best")

@@ -10,7 +10,8 @@ from scaleopt.planning.extrapolation import extrapolations
 from scaleopt.planning.limits import Infeasible, binding, infeasible
 from scaleopt.planning.origin import beyond_peak, origin
 from scaleopt.planning.searched import Searched
-from scaleopt.planning.words import amount, counted, dollars, duration, gigabytes, percent
+from scaleopt.planning.upgrade import LINKS, NAMES
+from scaleopt.planning.words import AIMS, amount, counted, dollars, duration, gigabytes, percent
 
 if TYPE_CHECKING:
     from scaleopt.planning.result import Plan
@@ -29,7 +30,7 @@ def explain(plan: "Plan") -> str:
     best = plan.best
     goal = _side(plan, best).goal
     parts = [
-        f"Best for {_AIMS[goal.objective]}, of {plan.configurations:,} configurations:",
+        f"Best for {AIMS[goal.objective]}, of {plan.configurations:,} configurations:",
         *_indent(best.headline, _takes(plan, best), *beyond_peak(best.offer)),
         "",
         "Where a step goes:",
@@ -53,15 +54,6 @@ def explain(plan: "Plan") -> str:
         parts += ["", "How sure:", *_indent(*plan.certainty.sentences())]
     parts += ["", "Where the numbers are from:", *_indent(*origin(plan))]
     return "\n".join(parts)
-
-
-_AIMS = {
-    "time": "time",
-    "cost": "cost",
-    "cost_time": "cost × time",
-    "devices": "the number of devices",
-    "energy": "energy",
-}
 
 
 def alternatives(plan: "Plan") -> list[Configuration]:
@@ -116,7 +108,8 @@ def _step(plan: "Plan", best: Configuration) -> list[str]:
 
 def _upgrades(plan: "Plan", best: Configuration) -> list[str]:
     saved = _side(plan, best).upgrades(best)
-    said = [f"{name} {percent(share)}" for name, share in saved.items() if share > _WORTH]
+    names = NAMES if "network_beta" in saved else NAMES | LINKS
+    said = [f"{names[name]} {percent(share)}" for name, share in saved.items() if share > _WORTH]
     return [", ".join(said) + " of a step"] if said else ["nothing of note"]
 
 
@@ -127,7 +120,7 @@ def _binding(plan: "Plan", best: Configuration) -> list[str]:
         if goal.objective == "devices":
             gain = f"{counted(round(bound.value))} would do"
         else:
-            gain = f"{percent(1 - bound.value / reached)} less {_AIMS[goal.objective]}"
+            gain = f"{percent(1 - bound.value / reached)} less {AIMS[goal.objective]}"
         lines.append(f"{_LIMIT_NAMES[bound.limit]}: without it {gain}")
     most = max(int(side.devices.max()) for side in plan.searched)
     if best.devices == most and goal.objective == "time":
@@ -158,7 +151,7 @@ def _alternatives(plan: "Plan", best: Configuration) -> list[str]:
         else:
             worse = percent(_side(plan, other).objective(other) / reached - 1)
             lines.append(
-                f"    {worse} more {_AIMS[goal.objective]}: {_difference(plan, best, other)}"
+                f"    {worse} more {AIMS[goal.objective]}: {_difference(plan, best, other)}"
             )
     return lines
 

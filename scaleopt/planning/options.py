@@ -33,6 +33,14 @@ class Options(NamedTuple):
         )
         return recompute, along, zero
 
+    def idle_along(self, tensor: np.ndarray, along: np.ndarray) -> np.ndarray:
+        """Where sequence parallelism says nothing new: one device has nothing to split along."""
+        return (tensor == 1) & (along > self.codes()[1].min())
+
+    def idle_zero(self, replicas: np.ndarray, zero: np.ndarray) -> np.ndarray:
+        """Where a ZeRO stage says nothing new: one replica has nothing to split."""
+        return (replicas == 1) & (zero > self.codes()[2].min())
+
     def of(self, tensor: np.ndarray, replicas: np.ndarray) -> int:
         """How many different configurations layouts have: one device has nothing to split along."""
         along, zero = len(self.sequence_parallel), len(self.zero)

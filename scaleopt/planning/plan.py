@@ -216,10 +216,12 @@ def _decided(done: Sequence[Searched], draws: int, level: float) -> Plan:
     value, which, cell = least(values)
     if value == np.inf:
         return Plan(None, tuple(done))
-    side = done[which]
-    best = side.fastest_fit(cell)
-    sure = None if side.offer.fit is None else side.certainty(best, draws, level)
-    return Plan(best, tuple(done), sure)
+    best = done[which].fastest_fit(cell)
+    if all(side.offer.fit is None for side in done):
+        return Plan(best, tuple(done))
+    from scaleopt.planning.certainty import certainty  # only a fit needs what fits need
+
+    return Plan(best, tuple(done), certainty(done, best, draws=draws, level=level))
 
 
 def model_flops(model: Transformer) -> float:

@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scaleopt.planning.entries import Entries, added_up, entries
 from scaleopt.planning.layouts import AXES, Layouts, tiles
 from scaleopt.planning.options import Options
-from scaleopt.planning.tables import Entries, Tables, added_up, entries
+from scaleopt.planning.tables import Tables
 from scaleopt.units import Bytes, Seconds
 
 TILE = 4096

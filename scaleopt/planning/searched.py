@@ -13,7 +13,7 @@ from scaleopt.planning.offer import Offer
 from scaleopt.planning.search import Found, Leaders
 
 if TYPE_CHECKING:
-    from scaleopt.planning.certainty import Certainty
+    from scaleopt.planning.drawn import Drawn, Span
 
 Value = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """Of seconds of a step, devices and batch."""
@@ -88,8 +88,12 @@ class Searched(ABC):
         return []
 
     @abstractmethod
-    def certainty(self, best: Configuration, draws: int, level: float) -> "Certainty":
-        """How sure a choice is on the machines that the offer's fit allows."""
+    def drawn(self, best: Configuration, draws: int) -> "Drawn":
+        """The best configurations, a given one first, on machines that the offer's fit allows."""
+
+    @abstractmethod
+    def span(self, best: Configuration, seconds: np.ndarray, level: float) -> "Span":
+        """The range of a step of a configuration that takes so many seconds when drawn."""
 
     def values(self, value: Value, leaders: Leaders) -> np.ndarray:
         """A value of the fastest step of each cell; infinite where there is none."""

@@ -12,17 +12,18 @@ from scaleopt.models.machine import Machine
 from scaleopt.models.zero import zero_terms
 from scaleopt.planning.breakdown import breakdown
 from scaleopt.planning.configuration import Configuration, configured
+from scaleopt.planning.entries import entries
 from scaleopt.planning.goal import Goal
 from scaleopt.planning.layouts import AXES, Layouts, tiles
 from scaleopt.planning.offer import Offer
 from scaleopt.planning.options import Options
 from scaleopt.planning.search import TILE, Tiles, all_scores, search
 from scaleopt.planning.searched import Named, Scores, Searched
-from scaleopt.planning.tables import Problem, Tables, entries
+from scaleopt.planning.tables import Problem, Tables
 from scaleopt.planning.upgrade import upgrades
 
 if TYPE_CHECKING:
-    from scaleopt.planning.certainty import Certainty
+    from scaleopt.planning.drawn import Drawn, Span
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class SearchedLayouts(Searched):
         def seconds(machine: Machine) -> np.ndarray:
             return at_each(_total, machine, self.problem.model, split, float(found.zero))
 
-        return upgrades(self.problem.machine, seconds, several_links=True)
+        return upgrades(self.problem.machine, seconds)
 
     def possible(self) -> np.ndarray:
         """Numbers of devices near those asked for on which there are splits."""
@@ -110,16 +111,23 @@ class SearchedLayouts(Searched):
         mixture = float(self.problem.model.experts) > 1
         return ["a mixture of experts: rows fitted are of dense models"] if mixture else []
 
-    def certainty(self, best: Configuration, draws: int, level: float) -> "Certainty":
-        """How sure a choice is on the machines that the offer's fit allows."""
-        from scaleopt.planning.certainty import certainty  # only a fit needs what fits need
+    def drawn(self, best: Configuration, draws: int) -> "Drawn":
+        """The best configurations, a given one first, on machines that the offer's fit allows."""
+        from scaleopt.planning.drawn_layouts import drawn_layouts  # needs what fits need
 
         assert self.offer.fit is not None
-        return certainty(self.offer.fit, self, best, draws=draws, level=level)
+        return drawn_layouts(self.offer.fit, self, best, draws)
+
+    def span(self, best: Configuration, seconds: np.ndarray, level: float) -> "Span":
+        """The range of a step of a configuration that takes so many seconds when drawn."""
+        from scaleopt.planning.drawn_layouts import layout_span
+
+        assert self.offer.fit is not None
+        return layout_span(self.offer.fit, self, best, seconds, level)
 
 
-ALIKE = "runs alike"
-"""What runs alike took beyond the terms, below 0 where they were faster."""
+ALIKE = "beyond the model"
+"""What runs alike were measured to take beyond the terms, below 0 where they were faster."""
 _PLACES = slice(len(AXES), len(AXES) + 2)
 """Rows of a tile with devices and batch."""
 

@@ -36,7 +36,7 @@ from scaleopt.models.memory import (
 from scaleopt.models.parallelism import Parallelism
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import saved_update, zero_seconds
-from scaleopt.planning.layouts import AXES, PLACES, SHARES, Layouts
+from scaleopt.planning.layouts import AXES, SHARES, Layouts
 from scaleopt.planning.options import Options
 from scaleopt.units import Scalar
 
@@ -108,18 +108,18 @@ class Tables(NamedTuple):
 
 def tables(problem: Problem, layouts: Layouts, options: Options) -> Tables:
     """The tables of a problem, each entry evaluated by the models themselves."""
-    shares, zero = np.array(layouts.shares, float), options.codes()[2]
+    shares = np.array(layouts.shares, float)
     sequences, replicas = layouts.sequences.astype(float), layouts.replicas.astype(float)
     stages = _by_sequences(problem, shares, sequences, options)
     if "zero_bubble" in layouts.schedules:
         spared = _spared(problem, shares, sequences, options)
         stages = np.concatenate([stages, np.repeat(spared, 2, axis=0)], axis=1)
-    data, states = _by_replicas(problem, shares, replicas, zero)
+    data, states = _by_replicas(problem, shares, replicas, options)
     return Tables(
         stages=stages,
         data=data,
         states=states,
-        zero=zero,
+        zero=options.codes()[2],
         sequences=len(sequences),
         replicas=len(replicas),
         node_size=float(problem.machine.node_size),
@@ -152,9 +152,7 @@ def _by_sequences(
     more = flight[..., 0, 1] - flight[..., 0, 0]
     kept = (held[..., 0, 1] - held[..., 0, 0]) / np.where(more > 0, more, 1.0)
     rest = held[..., 0, 0] - kept * flight[..., 0, 0]
-    # Sequences split along an axis of one device say nothing new.
-    idle = (split["tensor"] == 1)[..., 0, 0] & (along > along.min())
-    rest = rest + np.where(idle, np.inf, 0.0)
+    rest = rest + np.where(options.idle_along(split["tensor"][..., 0, 0], along), np.inf, 0.0)
     parts = [start[..., 0] - fill, slope[..., 0] - passed, fill, passed, rest, kept]
     return np.stack(parts, axis=3).reshape(-1, len(parts), len(recompute))
 
@@ -173,17 +171,18 @@ def _spared(
 
 
 def _by_replicas(
-    problem: Problem, shares: np.ndarray, replicas: np.ndarray, zero: np.ndarray
+    problem: Problem, shares: np.ndarray, replicas: np.ndarray, options: Options
 ) -> tuple[np.ndarray, np.ndarray]:
     """What the data axis passes, and what the states hold beyond those of one replica."""
+    zero = options.codes()[2]
     stages, many = np.concatenate([[0.0], zero]), np.concatenate([[1.0], replicas])
     share, data, stage = np.ix_(np.arange(len(shares)), many, stages)
     split = _split(shares, share)
     found = evaluate(problem, split | {"data": data, "zero": stage})
     parts = found.summed, found.gathered, found.overlap, found.saved
     passed = np.stack(parts, axis=-1)[:, 1:, 0]
-    alone = (data * split["context"] == 1) & (stage > zero.min())  # nothing to split
-    states = found.held - found.held[:, :1, :1] + np.where(alone, np.inf, 0.0)
+    idle = options.idle_zero(data * split["context"], stage)
+    states = found.held - found.held[:, :1, :1] + np.where(idle, np.inf, 0.0)
     return passed.reshape(-1, 4), states[:, 1:, 1:].reshape(-1, len(zero))
 
 
@@ -240,70 +239,3 @@ def step_of(parts: Parts, zero: Scalar, accumulation: Scalar) -> Array:
     passed = parts.summed, parts.gathered, parts.overlap
     data, saved = zero_seconds(*passed, parts.saved, zero, accumulation)
     return jnp.asarray(parts.seconds) + data - saved
-
-
-class Entries(NamedTuple):
-    """The entries of a tile of layouts, one row each."""
-
-    stages: Array | np.ndarray
-    data: Array | np.ndarray
-    states: Array | np.ndarray
-    zero: Array | np.ndarray
-    """ZeRO stages, the same for all."""
-    axes: Array | np.ndarray
-    """(axes, layouts)"""
-    likeness: "Likeness | None"
-    places: Array | np.ndarray
-    """(3, layouts): of share, replicas and sequences."""
-    across: Array | np.ndarray
-    """(layouts,): whether a run spans nodes."""
-
-
-def entries(found: Tables, tile: np.ndarray) -> Entries:
-    """What a tile of layouts needs of the tables: the same shapes whatever their size.
-
-    Args:
-        found: the tables.
-        tile: (axes and places, layouts).
-    """
-    at = dict(zip((*AXES, *PLACES), tile, strict=True))
-    across = at["tensor"] * at["context"] * at["data"] >= found.node_size
-    stage = 2 * (at["share"] * found.sequences + at["sequences"]) + across
-    axis = at["share"] * found.replicas + at["replicas"]
-    spans = at["devices"] > found.node_size
-    return Entries(
-        np.take(found.stages, stage, axis=0),
-        np.take(found.data, axis, axis=0),
-        np.take(found.states, axis, axis=0),
-        found.zero,
-        tile[: len(AXES)].astype(np.float64),
-        found.likeness,
-        np.stack([at["share"], at["replicas"], at["sequences"]]),
-        spans.astype(np.float64),
-    )
-
-
-def added_up(found: Entries) -> tuple[Array, Array]:
-    """Seconds of a step and bytes of a device of every configuration of a tile.
-
-    Returns:
-        Two arrays of (layouts, recomputation × sequence parallelism, ZeRO stages).
-    """
-    at = dict(zip(AXES, jnp.asarray(found.axes), strict=True))
-    pipeline, chunks, batches = (at[axis] for axis in ("pipeline", "interleave", "accumulation"))
-    split = Parallelism(pipeline=pipeline, interleave=chunks, accumulation=batches)
-    flight, chunks, batches = layers_in_flight(split)[:, None], chunks[:, None], batches[:, None]
-    once, each, fill, passed, rest, kept, *spared = jnp.moveaxis(jnp.asarray(found.stages), 1, 0)
-    seconds = once + batches * (each + chunks * passed) + fill / chunks
-    if spared:
-        seconds = seconds - at["zero_bubble"][:, None] * spared[0]
-    summed, gathered, overlap, saved = jnp.asarray(found.data).T[:, :, None]
-    data, saved = zero_seconds(summed, gathered, overlap, saved, found.zero, batches)
-    data = data - saved
-    held = rest + flight * kept
-    held = held[:, :, None] + jnp.asarray(found.states)[:, None]
-    seconds = seconds[:, :, None] + data[:, None]
-    if found.likeness is not None:
-        places, across = jnp.asarray(found.places), jnp.asarray(found.across)
-        seconds = seconds * found.likeness.slower(places, across).reshape(seconds.shape)
-    return seconds, held

@@ -29,8 +29,9 @@ class Trial(NamedTuple):
 def first_trial(log_value: np.ndarray) -> Trial:
     """The run to measure first.
 
-    Half of the draws tells how runs move together, and the other half what is gained by it, in
-    turns: else chance covariances would be taken for gains.
+    Half of the draws tells how runs move together and the other half what is gained by it, in
+    turns; what the run gains that the one half chooses is counted in the other. Else chance would
+    be taken for gain.
 
     Args:
         log_value: (draws, candidates), log of what is to be small.
@@ -47,10 +48,9 @@ def first_trial(log_value: np.ndarray) -> Trial:
     often = np.bincount(log_value.argmin(axis=1), minlength=log_value.shape[1])
     considered = np.argsort(-often, kind="stable")[:CONSIDERED]
     halves = log_value[::2], log_value[1::2]
-    gains = [_gains(told, asked, considered) for told, asked in (halves, halves[::-1])]
-    gain = np.mean(gains, axis=0)
-    best = int(gain.argmax())
-    return Trial(int(considered[best]), max(float(gain[best]), 0.0))
+    one, other = (_gains(told, asked, considered) for told, asked in (halves, halves[::-1]))
+    gain = (one[other.argmax()] + other[one.argmax()]) / 2
+    return Trial(int(considered[(one + other).argmax()]), max(float(gain), 0.0))
 
 
 def expected_after(log_value: np.ndarray, place: int, measured: np.ndarray) -> np.ndarray:

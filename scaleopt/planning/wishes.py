@@ -30,6 +30,7 @@ _WHOLE = (
 )
 
 
+_FEWEST_DRAWS = 16
 _MEMBERS = ("splits", "samples", "work", "memory", "sample_flops")
 _OF_TRANSFORMERS: dict[str, Any] = {
     "tokens": None,
@@ -98,7 +99,10 @@ def check_precision(precision: Any) -> None:
 
 def check_draws(draws: int, level: float) -> None:
     """Refuse a number of machines or a level that cannot be."""
-    whole_number("draws", draws)
+    if whole_number("draws", draws) < _FEWEST_DRAWS:
+        raise ValueError(
+            f"draws is {draws}; odds need {_FEWEST_DRAWS} machines at the least, and 256 are usual"
+        )
     if not 0 < number("level", level) < 1:
         raise ValueError(f"level is {level}; it is a share between 0 and 1, such as 0.9")
 
@@ -191,6 +195,11 @@ def check_goal(
         if offer.price is None and (objective in ("cost", "cost_time") or limits.budget < math.inf):
             raise ValueError(
                 f"the price{which} is needed for a cost; give price=… in USD/s a device"
+            )
+        if offer.price == 0 and objective in ("cost", "cost_time"):
+            raise ValueError(
+                f"the price{which} is 0, so that every run costs as much; give a price above 0, or "
+                "another objective"
             )
         if offer.power is None and objective == "energy":
             raise ValueError(

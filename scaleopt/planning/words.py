@@ -3,6 +3,14 @@
 from scaleopt.units import GB, hour, minute
 
 _DAY = 24 * hour
+AIMS = {
+    "time": "time",
+    "cost": "cost",
+    "cost_time": "cost × time",
+    "devices": "the number of devices",
+    "energy": "energy",
+}
+"""What each objective makes small."""
 
 
 def duration(seconds: float) -> str:

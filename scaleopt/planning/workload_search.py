@@ -15,7 +15,6 @@ import numpy as np
 from jax import Array
 
 from scaleopt.fitting.on_host import as_numbers, at_each
-from scaleopt.models.machine import Machine
 from scaleopt.models.workload import Workload
 from scaleopt.models.workload_time import AnyMachine, step_terms, workload_time
 from scaleopt.planning.configuration import Configuration
@@ -28,7 +27,7 @@ from scaleopt.planning.workload_configuration import WorkloadConfiguration
 from scaleopt.units import Scalar
 
 if TYPE_CHECKING:
-    from scaleopt.planning.certainty import Certainty
+    from scaleopt.planning.drawn import Drawn, Span
 
 _LISTED = 1000
 """How many of the best are kept in the list."""
@@ -150,7 +149,7 @@ class SearchedWorkload(Searched):
         def seconds(machine: AnyMachine) -> np.ndarray:
             return at_each(_scores, machine, self.workload, found.split)[0]
 
-        return upgrades(self.machine, seconds, several_links=isinstance(self.machine, Machine))
+        return upgrades(self.machine, seconds)
 
     def possible(self) -> np.ndarray:
         """The numbers of devices nearest to those asked for over which there is a split."""
@@ -163,11 +162,19 @@ class SearchedWorkload(Searched):
 
         return np.array(sorted(itertools.islice(filter(divides, near), _NEAR)))
 
-    def certainty(self, best: Configuration, draws: int, level: float) -> "Certainty":
-        """How sure a choice is on the machines that the offer's fit allows."""
-        from scaleopt.planning.workload_certainty import workload_certainty
+    def drawn(self, best: Configuration, draws: int) -> "Drawn":
+        """The best splits, a given one first, on machines that the offer's fit allows."""
+        from scaleopt.planning.drawn_splits import drawn_splits  # needs what fits need
 
-        return workload_certainty(self, best, draws=draws, level=level)
+        assert self.offer.fit is not None
+        return drawn_splits(self.offer.fit, self, best, draws)
+
+    def span(self, best: Configuration, seconds: np.ndarray, level: float) -> "Span":
+        """The range of a step of a split that takes so many seconds when drawn."""
+        from scaleopt.planning.drawn_splits import split_span
+
+        assert self.offer.fit is not None
+        return split_span(self.offer.fit, self, best, seconds, level)
 
 
 _FIRST = ("serial", "launch", "compute", "imbalance", "straggling", "memory")

@@ -22,10 +22,12 @@ from simulated_machine import MACHINE, training_runs, without_habits
 import scaleopt as so
 from scaleopt.fitting.propagate import drawn_points
 from scaleopt.models.memory import Precision
+from scaleopt.planning.certainty import certainty
+from scaleopt.planning.entries import entries
 from scaleopt.planning.layouts import AXES, Layouts, tiles
 from scaleopt.planning.options import Options
 from scaleopt.planning.search import TILE, best_options, search
-from scaleopt.planning.tables import Problem, entries, tables
+from scaleopt.planning.tables import Problem, tables
 
 GPT3 = so.Transformer(hidden=12288, layers=96, heads=96, seq_len=2048, vocab=51200, dropout=True)
 MEMORY = 72e9
@@ -179,7 +181,7 @@ def test_no_drawn_machine_is_best_with_what_was_left_out(fit):
     draws, fit = 4, without_habits(fit)
     found = so.plan(GPT3, fit, objective="cost", **RUN)
     assert found.best is not None
-    sure = found.searched[0].certainty(found.best, draws, 0.9)
+    sure = certainty(found.searched, found.best, draws=draws, level=0.9)
     with jax.enable_x64(True):
         points = drawn_points(fit, draws)
         values = [np.asarray(points._replace(u=u).values()) for u in np.asarray(points.u)]

@@ -33,11 +33,11 @@ def main() -> None:
         parser.exit(3, f"{reason}\n")
     wire, instant = Wire(given.delay, given.rate), Wire(0.0, given.rate)
     effort = replace(effort_for(given.ranks, wire, given.seconds), runs=given.runs)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         here, added = (
-            measured(given.ranks, each, given.op, effort, folder / f"{each.delay}.csv")
-            for each in (wire, instant)
+            measured(given.ranks, each, given.op, effort, folder / f"{name}.csv")
+            for name, each in {"here": wire, "instant": instant}.items()
         )
         late, at_once = (ring(given.ranks, each, folder) for each in (wire, instant))
     by_sockets = late - at_once

@@ -5,6 +5,7 @@ its receiver: tens of microseconds on a virtual machine. That is the transport's
 tell it from the wire's delay; so what a probe finds is held against this too.
 """
 
+import contextlib
 import subprocess
 from pathlib import Path
 
@@ -31,13 +32,14 @@ def ring(count: int, wire: Wire, folder: Path) -> Interval:
     steps = 4 * (count - 1)
     fewest, most = _REPEATS
     repeats = int(np.clip(_SECONDS / (steps * max(wire.delay, 1e-4)), fewest, most))
-    processes = []
-    with network(count, wire) as net:
+    processes: list[subprocess.Popen[str]] = []
+    with network(count, wire) as net, contextlib.ExitStack() as stack:
         for index in range(count):
             command = [program, net.address((index + 1) % count), str(steps), str(repeats)]
             processes.append(
                 subprocess.Popen(net.inside(index, command), stdout=subprocess.PIPE, text=True)
             )
+            stack.callback(processes[-1].kill)
         said = [process.communicate(timeout=120)[0] for process in processes]
     if any(process.returncode for process in processes):
         raise RuntimeError(f"a ring of sockets ended with {[p.returncode for p in processes]}")

@@ -1,4 +1,4 @@
-"""How sure the plan of a workload on a fit is: the same choice on machines drawn from the fit."""
+"""The best splits of a workload, on machines drawn from a fit."""
 
 from typing import Any
 
@@ -13,46 +13,55 @@ from scaleopt.fitting.propagate import drawn_points, hangs_on_blind
 from scaleopt.fitting.result import Fit
 from scaleopt.models.machine import Machine
 from scaleopt.models.workload_time import AnyMachine, workload_time
-from scaleopt.planning.certainty import Certainty, judged
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.drawn_layouts import CANDIDATES, Drawn
+from scaleopt.planning.drawn import Drawn, Span
+from scaleopt.planning.drawn_layouts import CANDIDATES
 from scaleopt.planning.workload_search import SearchedWorkload
 
 
-def workload_certainty(
-    side: SearchedWorkload, best: Configuration, *, draws: int, level: float
-) -> Certainty:
-    """The choice over machines drawn from the fit, among the best splits by the fitted machine.
+def drawn_splits(fit: Fit[Any], side: SearchedWorkload, best: Configuration, draws: int) -> Drawn:
+    """The best splits by the fitted machine, the chosen one first, on drawn machines.
 
     Args:
+        fit: of the machine.
         side: the offer that the best is on.
         best: the choice.
         draws: how many machines.
-        level: of the ranges.
+
+    Returns:
+        The candidates.
     """
-    fit = side.offer.fit
-    assert fit is not None
     short = side.found.shortlist
     kept = np.flatnonzero(short.value < np.inf)[:CANDIDATES]
+    ours = (short.rows[:, kept] == np.array([best.split]).T).all(axis=0)
+    kept = np.concatenate([kept[ours], kept[~ours]])
     rows, none = short.rows[:, kept], np.zeros(len(kept), np.int64)
     # Always as many, so that one program serves; what fills them up is left out again.
     split = side.splits.kind(*(np.resize(row, CANDIDATES) for row in rows.astype(np.float64)))
     with jax.enable_x64(True):
         points = drawn_points(fit, draws)
         seconds = np.asarray(_seconds(fit.parameters, points, side.machine, side.workload, split))
-    seconds = seconds[:, : len(kept)]
-    ours = int(np.flatnonzero((rows == np.array([best.split]).T).all(axis=0))[0])
     listed = side.splits.kind(*rows)
     batch = np.broadcast_to(np.asarray(side.workload.samples(listed)), len(kept))
-    drawn = Drawn(seconds, short.held[kept], rows, none, listed.devices, batch)
-    span = _range(fit, side, best, seconds[:, ours], level)
-    return judged(side, best, drawn, ours, span, level)
+    nominal, held = short.seconds[kept], short.held[kept]
+    return Drawn(seconds[:, : len(kept)], nominal, held, rows, none, listed.devices, batch)
 
 
-def _range(
-    fit: Fit[Any], side: SearchedWorkload, best: Configuration, drawn: np.ndarray, level: float
-) -> tuple[float, float, bool]:
-    """The range of a step to come: of the drawn machines, joined with the scatter of the rows."""
+def split_span(
+    fit: Fit[Any], side: SearchedWorkload, best: Configuration, seconds: np.ndarray, level: float
+) -> Span:
+    """The range of a step to come: of the drawn machines, joined with the scatter of the rows.
+
+    Args:
+        fit: of the machine.
+        side: the offer that the best is on.
+        best: the choice.
+        seconds: (draws,), of its step on each drawn machine.
+        level: of the range.
+
+    Returns:
+        The range.
+    """
 
     def takes(machine: AnyMachine) -> Array:
         return workload_time(machine, side.workload, best.split)
@@ -60,9 +69,9 @@ def _range(
     spreads = {noise.name: noise.spread(level) for noise in fit.noise}
     scatter = spreads.get("step", max(spreads.values()))
     tail = (1 - level) / 2
-    reach = np.abs(np.log(np.quantile(drawn, [tail, 1 - tail]) / best.step_time))
+    reach = np.abs(np.log(np.quantile(seconds, [tail, 1 - tail]) / best.step_time))
     low, high = np.exp(np.hypot(reach, scatter) * [-1, 1]) * best.step_time
-    return float(low), float(high), hangs_on_blind(takes, fit)
+    return Span(float(low), float(high), hangs_on_blind(takes, fit))
 
 
 @eqx.filter_jit

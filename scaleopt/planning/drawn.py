@@ -1,0 +1,31 @@
+"""Configurations on machines that are drawn from a fit."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Drawn(NamedTuple):
+    """Candidates of one offer, and what each takes on each drawn machine."""
+
+    seconds: np.ndarray
+    """(draws, candidates), of a step."""
+    nominal: np.ndarray
+    """(candidates,), on the fitted machine."""
+    held: np.ndarray
+    """(candidates,), bytes of a device."""
+    rows: np.ndarray
+    """(axes, candidates)"""
+    option: np.ndarray
+    """(candidates,), place among the options."""
+    devices: np.ndarray
+    batch: np.ndarray
+
+
+class Span(NamedTuple):
+    """The range of a step's seconds."""
+
+    low: float
+    high: float
+    blind: bool
+    """Whether it hangs on what no row tells, so that it is none."""
