@@ -397,6 +397,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"global_batch": [8, 16], "tokens": None}, "2 global batches can be compared by the run"),
     ({"objective": "speed"}, "objective='speed' is not known; use one of time, cost"),
     ({"objective": "cost", "price": None}, "the price is needed for a cost"),
+    ({"objective": "cost", "price": 0.0}, "the price is 0, so that every run costs as much"),
     ({"objective": "energy"}, "the power is needed for an energy"),
     ({"budget": 10.0, "price": None}, "the price is needed for a cost"),
     ({"budget": 0.0}, "budget is 0.0 USD; it must be above 0"),
@@ -424,6 +425,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"memory": 80}, "memory is 80 B; it is in bytes, so that 80 GB are 80 [*] GB"),
     ({"power": math.inf, "objective": "energy"}, "power is inf W"),
     ({"draws": 0}, "draws is 0; give a whole number above 0"),
+    ({"draws": 1}, "draws is 1; odds need 16 machines at the least"),
     ({"level": 90}, "level is 90; it is a share between 0 and 1"),
     ({"precision": Precision(weight=-2.0)}, "precision: weight is -2.0 B"),
 ]
