@@ -157,9 +157,7 @@ class Misses(NamedTuple):
             The miss expected (rows,), its variance (rows,), and the slopes (rows, constants) less
             what the fitted rows take of them.
         """
-        where = where._replace(size=self._sizes(where.shape))
-        covariance = sum(shared(self.scales, where, self.where))
-        weight = covariance @ self.inverse
+        where, covariance, weight = self._follow(where)
         habit, split, far = (self.scales[place] ** 2 for place in (0, 2, 4))
         own = habit * where.size**2 + split + far * where.across
         left = own - np.einsum("ij,ij->i", weight, covariance) + self.scales[6] ** 2
@@ -186,14 +184,18 @@ class Misses(NamedTuple):
         Returns:
             (machines, rows), log of what is taken over what the machine says, without noise.
         """
-        where = where._replace(size=self._sizes(where.shape))
-        covariance = sum(shared(self.scales, where, self.where))
-        weight = covariance @ self.inverse
+        where, covariance, weight = self._follow(where)
         expected = (self.miss - change @ self.slope.T) @ weight.T
-        left = sum(shared(self.scales, where, where)) - weight @ np.transpose(covariance)
+        left = sum(shared(self.scales, where, where)) - weight @ covariance.T
         variance, axes = np.linalg.eigh(left)
         normal = random.standard_normal(expected.shape)
         return expected + normal @ (axes * np.sqrt(np.maximum(variance, 0.0))).T
+
+    def _follow(self, where: Alike) -> tuple[Alike, np.ndarray, np.ndarray]:
+        """Rows with their habits, their covariance with the fitted ones, and how they follow it."""
+        where = where._replace(size=self._sizes(where.shape))
+        covariance = np.sum(shared(self.scales, where, self.where), axis=0)
+        return where, covariance, covariance @ self.inverse
 
     def forgotten(self) -> "Misses":
         """The same habits, of which no row has told anything yet."""

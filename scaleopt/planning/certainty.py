@@ -8,7 +8,7 @@ import numpy as np
 
 from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.drawn import Drawn, Span
-from scaleopt.planning.searched import Searched, least
+from scaleopt.planning.searched import Searched, least, side_of
 from scaleopt.planning.trial import first_trial
 from scaleopt.planning.words import AIMS, dollars, duration, percent
 
@@ -115,7 +115,7 @@ def certainty(
     Returns:
         How the choice fares among them.
     """
-    mine = next(side for side in sides if side.offer is best.offer)
+    mine = side_of(sides, best)
     sides = [mine, *(side for side in sides if side is not mine)]
     every = [(side, part) for side in sides if (part := _drawn(side, best, draws)) is not None]
     values, allowed = (

@@ -17,7 +17,7 @@ from scaleopt.fitting.train_step_likeness import Alike, alike
 from scaleopt.models.machine import Machine
 from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.drawn import Drawn, Span
+from scaleopt.planning.drawn import Drawn, Span, on_machines
 from scaleopt.planning.layouts import AXES, batch_of, devices_of
 from scaleopt.planning.likeness import misses_of, run_columns
 from scaleopt.planning.searched_layouts import SearchedLayouts
@@ -170,13 +170,11 @@ def _seconds(parameters: Parameters, points: Point, problem: Problem, columns: S
     """Seconds of a step of each configuration on each drawn machine, (draws, configurations)."""
     columns = jnp.asarray(columns)
 
-    def on(u: Array) -> Array:
-        drawn: Machine = parameters.model(points._replace(u=u).values())
-        machine = eqx.tree_at(lambda m: m.node_size, drawn, problem.machine.node_size)
+    def takes(machine: Machine) -> Array:
         parts = parts_of(eqx.tree_at(lambda p: p.machine, problem, machine), [*columns])
         return step_of(parts, columns[-1], columns[AXES.index("accumulation")])
 
-    return jax.lax.map(on, jnp.asarray(points.u))
+    return on_machines(parameters, points, problem.machine, takes)
 
 
 def _place(

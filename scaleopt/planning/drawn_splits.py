@@ -11,10 +11,9 @@ from jax import Array
 from scaleopt.fitting.parameters import Parameters, Point
 from scaleopt.fitting.propagate import drawn_points, hangs_on_blind
 from scaleopt.fitting.result import Fit
-from scaleopt.models.machine import Machine
 from scaleopt.models.workload_time import AnyMachine, workload_time
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.drawn import Drawn, Span
+from scaleopt.planning.drawn import Drawn, Span, on_machines
 from scaleopt.planning.drawn_layouts import CANDIDATES
 from scaleopt.planning.workload_search import SearchedWorkload
 
@@ -80,11 +79,7 @@ def _seconds(
 ) -> Array:
     """Seconds of a step of each split on each drawn machine, (draws, splits)."""
 
-    def on(u: Array) -> Array:
-        machine = parameters.model(points._replace(u=u).values())
-        if isinstance(machine, Machine) and isinstance(fitted, Machine):
-            machine = eqx.tree_at(lambda m: m.node_size, machine, fitted.node_size)
-        seconds = workload_time(machine, workload, split)
-        return jnp.broadcast_to(seconds, jnp.shape(split[0]))
+    def takes(machine: AnyMachine) -> Array:
+        return jnp.broadcast_to(workload_time(machine, workload, split), jnp.shape(split[0]))
 
-    return jax.lax.map(on, jnp.asarray(points.u))
+    return on_machines(parameters, points, fitted, takes)

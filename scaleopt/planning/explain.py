@@ -9,7 +9,7 @@ from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.extrapolation import extrapolations
 from scaleopt.planning.limits import Infeasible, binding, infeasible
 from scaleopt.planning.origin import beyond_peak, origin
-from scaleopt.planning.searched import Searched
+from scaleopt.planning.searched import Searched, side_of
 from scaleopt.planning.upgrade import LINKS, NAMES
 from scaleopt.planning.words import AIMS, amount, counted, dollars, duration, gigabytes, percent
 
@@ -69,7 +69,7 @@ def alternatives(plan: "Plan") -> list[Configuration]:
 
 
 def _side(plan: "Plan", found: Configuration) -> Searched:
-    return next(side for side in plan.searched if side.offer is found.offer)
+    return side_of(plan.searched, found)
 
 
 def _indent(*lines: str) -> list[str]:

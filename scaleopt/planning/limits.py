@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.searched import Searched, Value, least
+from scaleopt.planning.searched import Searched, Value, least, side_of
 
 LIMITS = ("budget", "deadline", "min_mfu", "min_efficiency")
 _NOTICED = 5e-4
@@ -50,7 +50,7 @@ class Infeasible:
 def binding(sides: Sequence[Searched], best: Configuration) -> tuple[Binding, ...]:
     """The limits without which the plan would be better, the costliest first."""
     found = []
-    reached = next(side for side in sides if side.offer is best.offer).objective(best)
+    reached = side_of(sides, best).objective(best)
     for limit in ("memory", *LIMITS):
         lifted = "fastest" if limit == "memory" else "fits"
         if limit != "memory" and not _set(sides[0], limit):

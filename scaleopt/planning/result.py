@@ -11,7 +11,7 @@ from scaleopt.planning.configuration import Configuration
 from scaleopt.planning.explain import explain
 from scaleopt.planning.origin import provenance
 from scaleopt.planning.pareto import pareto_front
-from scaleopt.planning.searched import Searched
+from scaleopt.planning.searched import Searched, side_of
 from scaleopt.planning.words import counted
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """The choice as numbers for programs: what is best, how sure, what would help, and why."""
         best, sure = self.best, self.certainty
-        side = next((side for side in self.searched if best and side.offer is best.offer), None)
+        saved = None if best is None else side_of(self.searched, best).upgrades(best)
         return {
             "best": None if best is None else best.row(),
             "certainty": None if sure is None else sure.record(),
-            "a_tenth_better_saves": side.upgrades(best) if best and side else None,
+            "a_tenth_better_saves": saved,
             "provenance": self.provenance,
             "explanation": self.explain(),
         }

@@ -128,6 +128,11 @@ class Searched(ABC):
         )
 
 
+def side_of(sides: Sequence[Searched], found: Configuration) -> Searched:
+    """The offer that a configuration is on, with what was found there."""
+    return next(side for side in sides if side.offer is found.offer)
+
+
 def least(values: Sequence[np.ndarray]) -> tuple[float, int, int]:
     """The least of several arrays, of which array it is, and its place there; of equals the first.
 
