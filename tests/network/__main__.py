@@ -1,8 +1,8 @@
 """`python -m network`: measure collectives over an emulated network, and print what they show.
 
-A line of JSON for each collective: delay [s] and rate [B/s], the delay as a ring of plain sockets
-sees it, and by how much the two differ; each with its 90 % interval. What ranks and sockets add
-themselves is measured on the same network without a delay, and taken away.
+A line of JSON for each collective: delay [s] and rate [B/s], and the delay as a ring of plain
+sockets sees it, each with its 90 % interval. What ranks and sockets add themselves is measured too,
+and taken away.
 """
 
 import argparse
@@ -10,12 +10,13 @@ import dataclasses
 import json
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from network.found import GLOO, fitted, found, worst_miss
+from network.found import GLOO, Interval, fitted, found, own_delay, own_per_byte, worst_miss
 from network.measure import effort_for, measured
 from network.ring import ring
-from network.wire import Wire, missing
+from network.wire import Wire, missing, sharing
 
 
 def main() -> None:
@@ -35,25 +36,26 @@ def main() -> None:
     effort = replace(effort_for(given.ranks, wire, given.seconds), runs=given.runs)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        here, added = (
-            measured(given.ranks, each, given.op, effort, folder / f"{name}.csv")
-            for name, each in {"here": wire, "instant": instant}.items()
-        )
-        late, at_once = (ring(given.ranks, each, folder) for each in (wire, instant))
-    by_sockets = late - at_once
+        probed = partial(measured, given.ranks, ops=given.op, effort=effort)
+        here = probed(wire, path=folder / "here.csv")
+        at_once = probed(instant, path=folder / "instant.csv")
+        alone = probed(instant, path=folder / "alone.csv", together=True)
+        late, soon = (ring(given.ranks, each, folder) for each in (wire, instant))
+    by_sockets = late - soon
+    waking = by_sockets - Interval(wire.delay, wire.delay, wire.delay)
     for op in given.op:
         fit = fitted(here, op, given.ranks, pipelined=op == "all_reduce" and given.ranks > 2)
-        delay, rate = found(fit, op, given.ranks)
-        of_ranks, _ = found(fitted(added, op, given.ranks), op, given.ranks)
+        delay, per_byte = found(fit, op, given.ranks)
+        added, _ = found(fitted(at_once, op, given.ranks), op, given.ranks)
+        _, copying = found(fitted(alone, op, given.ranks), op, given.ranks)
         intervals = {
-            "delay": delay - of_ranks,
-            "rate": rate,
+            "delay": delay - own_delay(added, waking, sharing(given.ranks)),
+            "rate": (per_byte - own_per_byte(copying)).per(1.0),
             "by_sockets": by_sockets,
-            "apart": delay - of_ranks - by_sockets,
         }
-        shown = {name: dataclasses.astuple(each) for name, each in intervals.items()}
         put_in = {"delay": wire.delay, "rate": wire.payload_rate}
-        print(json.dumps({"op": op, "put_in": put_in, "miss": worst_miss(fit)} | shown))
+        said = {name: dataclasses.astuple(each) for name, each in intervals.items()}
+        print(json.dumps({"op": op, "put_in": put_in, "miss": worst_miss(fit)} | said))
 
 
 if __name__ == "__main__":

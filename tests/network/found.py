@@ -5,8 +5,12 @@ A collective of M bytes over p ranks takes, in a program of k of them, one after
     T = launch + k (hops · delay + volume · M / rate),
 
 where hops and volume are the algorithm's. In gloo a receiver announces that it is ready before data
-move, so a step of a ring costs two delays one way. What the ranks themselves add to each operation
-is in the delay too; it is found at a delay of 0 and taken away.
+move, so a step of a ring costs two delays one way.
+
+What the ranks themselves add is in the delay and the rate too. It is measured, for each operation
+on the same network without a delay, for each byte without a network, and taken away as far as it is
+known: how much of it shows beside a wait depends on what can be done meanwhile, so it is a range,
+and the intervals are as wide as that.
 """
 
 from collections.abc import Callable
@@ -20,6 +24,7 @@ import scaleopt as so
 from scaleopt.units import Bytes, Count, Seconds, SecondsPerByte
 
 _SHARP = 8.0
+_NONE = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,17 @@ class Interval:
         above = np.hypot(self.high - self.value, other.value - other.low)
         value = self.value - other.value
         return Interval(value, value - float(below), value + float(above))
+
+    def per(self, volume: float) -> "Interval":
+        """What it is the inverse of: volume over it."""
+        most, value, least = volume / np.maximum((self.low, self.value, self.high), _NONE)
+        return Interval(float(value), float(least), float(most))
+
+
+def within(low: float, high: float) -> Interval:
+    """Somewhere between two bounds, and nothing else is known: the middle 90 %."""
+    middle, reach = (low + high) / 2, 0.45 * (high - low)
+    return Interval(middle, middle - reach, middle + reach)
 
 
 def line_time(
@@ -108,12 +124,35 @@ def worst_miss(fit: so.Fit) -> float:
     return float((ratio.groupby([rows["size_bytes"], rows["method"]]).median() - 1).abs().max())
 
 
-def found(fit: so.Fit, op: str, count: int, level: float = 0.9) -> tuple[Interval, Interval]:
-    """Delay and rate as the fit of one collective shows them."""
-    low, high = (model.keywords for model in fit.interval(level))
-    hops, volume = GLOO[op].hops(count), GLOO[op].volume(count)
-    value = fit.model.keywords
-    delay = [keywords["delay"] / hops for keywords in (value, low, high)]
-    with np.errstate(divide="ignore"):
-        rate = [float(volume / np.float64(keys["per_byte"])) for keys in (value, high, low)]
-    return Interval(*delay), Interval(*rate)
+def found(fit: so.Fit, op: str, count: int) -> tuple[Interval, Interval]:
+    """Delay one way and seconds a byte of a port as the fit of one collective shows them."""
+    low, high = (model.keywords for model in fit.interval(0.9))
+    value, algorithm = fit.model.keywords, GLOO[op]
+    shares = {"delay": algorithm.hops(count), "per_byte": algorithm.volume(count)}
+    delay, per_byte = (
+        Interval(*(keywords[name] / share for keywords in (value, low, high)))
+        for name, share in shares.items()
+    )
+    return delay, per_byte
+
+
+def own_delay(instant: Interval, waking: Interval, turns: float) -> Interval:
+    """What ranks add to each delay [s].
+
+    Args:
+        instant: what they add where there is no delay.
+        waking: by how much later a plain socket wakes after such a delay than after none. A rank
+            wakes a thread for the message and another for the collective, so up to twice it.
+        turns: ranks that share a processor. Without a delay they take turns while all wait; with
+            one they work while another's message is on its way, so as little as one turn shows.
+    """
+    return within(instant.low / turns, instant.high + 2 * max(waking.high, 0.0))
+
+
+def own_per_byte(alone: Interval) -> Interval:
+    """What ranks add to each byte [s]: nothing where they copy while the wire is busy, all at most.
+
+    Args:
+        alone: what they take for each without a network between them.
+    """
+    return Interval(0.0, 0.0, alone.high)

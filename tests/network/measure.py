@@ -34,7 +34,14 @@ def effort_for(count: int, wire: Wire, seconds: float) -> Effort:
 
 
 def measured(
-    count: int, wire: Wire, ops: Sequence[str], effort: Effort, path: Path, *, patience: float = 60
+    count: int,
+    wire: Wire,
+    ops: Sequence[str],
+    effort: Effort,
+    path: Path,
+    *,
+    together: bool = False,
+    patience: float = 60,
 ) -> pd.DataFrame:
     """Measure collectives over a network that is brought up for it, by as many runs as is said.
 
@@ -44,6 +51,7 @@ def measured(
         ops: the collectives.
         effort: how much to measure.
         path: the table to write.
+        together: whether all ranks are on one node, with no network between them.
         patience: seconds without any movement after which a rank is taken to hang.
 
     Raises:
@@ -68,7 +76,9 @@ def measured(
                     for rank in range(count)
                 ]
                 commands = [
-                    lambda pipe, rank=rank, order=order: net.inside(rank, order.command(pipe))
+                    lambda pipe, node=0 if together else rank, order=order: net.inside(
+                        node, order.command(pipe)
+                    )
                     for rank, order in enumerate(orders)
                 ]
                 watch(commands, table.hear, patience, names=names)

@@ -51,8 +51,7 @@ class Network:
 
         Else each message would also wait until some other process has had its turn.
         """
-        cores = _cores()
-        ours = cores[:-1] or cores
+        ours = _of_nodes()
         enter = ["nsenter", "--target", str(self.nodes[index]), "--net", "--uts", "--mount"]
         # Entering a mount namespace leads to its root, so the folder is said.
         enter.append(f"--wd={Path.cwd()}")
@@ -125,9 +124,19 @@ def network(count: int, wire: Wire) -> Iterator[Network]:
         yield Network(tuple(nodes))
 
 
+def sharing(count: int) -> float:
+    """How many of so many nodes share a core."""
+    return max(1.0, count / len(_of_nodes()))
+
+
 def _cores() -> list[int]:
     """The cores there are; the last is the switch's."""
     return sorted(os.sched_getaffinity(0))
+
+
+def _of_nodes() -> list[int]:
+    """The cores that nodes work on."""
+    return _cores()[:-1] or _cores()
 
 
 def compiled(name: str, folder: Path) -> str:
