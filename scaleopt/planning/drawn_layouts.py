@@ -4,25 +4,21 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jax import Array
 
 from scaleopt.fitting.on_host import at_each
-from scaleopt.fitting.parameters import Parameters, Point
 from scaleopt.fitting.propagate import drawn_points
 from scaleopt.fitting.result import Fit
 from scaleopt.fitting.train_step_likeness import Alike, alike
 from scaleopt.models.machine import Machine
 from scaleopt.models.transformer import RECOMPUTE
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.drawn import Drawn, Span, on_machines
+from scaleopt.planning.drawn import Drawn, Span
 from scaleopt.planning.layouts import AXES, batch_of, devices_of
 from scaleopt.planning.likeness import misses_of, run_columns
 from scaleopt.planning.searched_layouts import SearchedLayouts
-from scaleopt.planning.tables import OPTIONS, Problem, evaluate, parts_of, step_of
-from scaleopt.units import Scalar
+from scaleopt.planning.tables import OPTIONS, Problem, evaluate, step_of
 
 LAYOUTS, CANDIDATES = 256, 512
 """Of the list the best layouts, and of these with every option the best, are scored anew."""
@@ -70,13 +66,25 @@ def layout_span(
     Returns:
         The range.
     """
+    predicted = fit.predict(pd.DataFrame([_training_row(side, best)]), level=level)
+    time, low, high = (float(part[0]) for part in predicted)
+    if np.asarray(side.problem.model.experts) > 1:
+        # Rows know of no experts: their model's range, about this one's time.
+        low, high = (best.step_time * end / time for end in (low, high))
+    tail = (1 - level) / 2
+    least, most = np.quantile(seconds, [tail, 1 - tail])
+    return Span(min(low, float(least)), max(high, float(most)), not np.isfinite(high))
+
+
+def _training_row(side: SearchedLayouts, best: Configuration) -> dict[str, Any]:
+    """A configuration as a row of a table of training runs."""
     model, split = side.problem.model, best.split
     sizes = ("hidden", "heads", "layers", "seq_len", "vocab", "kv_heads", "feed_forward")
     columns = {name: float(np.asarray(getattr(model, name))) for name in sizes}
     told = ("data", "tensor", "pipeline", "context", "micro_batch", "interleave")
     told += ("sequence_parallel",)
     columns |= {name: float(getattr(split, name)) for name in told}
-    columns |= {
+    return columns | {
         "gated": float(model.gated),
         "fused_attention": float(model.fused_attention),
         "devices": best.devices,
@@ -85,14 +93,6 @@ def layout_span(
         "recompute": RECOMPUTE[int(split.recompute)],
         "zero": float(best.zero),
     }
-    predicted = fit.predict(pd.DataFrame([columns]), level=level)
-    time, low, high = (float(part[0]) for part in predicted)
-    if np.asarray(model.experts) > 1:
-        # Rows know of no experts: their model's range, about this one's time.
-        low, high = (best.step_time * end / time for end in (low, high))
-    tail = (1 - level) / 2
-    least, most = np.quantile(seconds, [tail, 1 - tail])
-    return Span(min(low, float(least)), max(high, float(most)), not np.isfinite(high))
 
 
 def _candidates(
@@ -106,11 +106,11 @@ def _candidates(
     recompute, along, zero = side.options.each(option)
     columns = np.stack([*rows[:, layout], recompute, along, zero]).astype(np.float64)
     at = _named(columns)
-    parts = evaluate(side.problem, at)
+    parts, beyond = evaluate(side.problem, at), _beyond(side, rows).ravel()
     idle = side.options.idle_along(at["tensor"], along)
     idle |= side.options.idle_zero(at["data"] * at["context"], zero)
     fits = (parts.held <= side.memory) & ~idle
-    seconds = _beyond(side, at) * at_each(_step, parts, at["zero"], at["accumulation"])
+    seconds = beyond * at_each(_step, parts, at["zero"], at["accumulation"])
     whole = rows[:, layout]
     worth = seconds, devices_of(whole), batch_of(whole)
     keeps = np.isfinite(side.goal.within(*worth))
@@ -141,40 +141,38 @@ def _alike(side: SearchedLayouts, at: dict[str, np.ndarray]) -> Alike:
     return alike(run_columns(side.problem.model, side.offer.node_size, at))
 
 
-def _beyond(side: SearchedLayouts, at: dict[str, np.ndarray]) -> np.ndarray:
-    """By which factor runs alike took longer than the fitted machine says."""
-    misses = misses_of(side.offer.fit, side.problem.model)
-    return np.ones(1) if misses is None else np.exp(misses.expected(_alike(side, at)))
+def _beyond(side: SearchedLayouts, rows: np.ndarray) -> np.ndarray:
+    """By which factor runs alike took longer than the fitted machine says, (layouts, options)."""
+    if side.tables.likeness is None:
+        return np.ones((rows.shape[1], int(np.prod(side.options.shape))))
+    across = 1.0 * (devices_of(rows) > side.tables.node_size)
+    return np.exp(side.tables.likeness.expected(side.layouts.places(rows), across))
 
 
 def _drawn(fit: Fit[Any], side: SearchedLayouts, columns: np.ndarray, draws: int) -> np.ndarray:
     """Seconds of a step of each candidate on each drawn machine, (draws, candidates)."""
-    width = columns.shape[1]
-    padded = np.resize(columns.T, (CANDIDATES, len(columns))).T  # so that one program serves
-    with jax.enable_x64(True):
-        points = drawn_points(fit, draws)
-        seconds = np.asarray(_seconds(fit.parameters, points, side.problem, padded))[:, :width]
+    points, at = drawn_points(fit, draws), _named(columns)
+    machines = fit.parameters.model(tuple(points.values().T[:, :, None]))
+    seconds = _seconds(_with_nodes(side.problem, machines), at)
     misses = misses_of(fit, side.problem.model)
     if misses is None:
         return seconds
-    change = np.asarray(points.u) - np.asarray(fit.point.u)
-    where = _alike(side, _named(columns))
-    return seconds * np.exp(misses.drawn(where, change, np.random.default_rng(_SEED)))
+    change = points.u - fit.point.u
+    return seconds * np.exp(misses.drawn(_alike(side, at), change, np.random.default_rng(_SEED)))
+
+
+def _with_nodes(problem: Problem, machine: Machine) -> Problem:
+    """The problem on another machine, with nodes of the same size."""
+    machine = eqx.tree_at(lambda m: m.node_size, machine, problem.machine.node_size)
+    return eqx.tree_at(lambda p: p.machine, problem, machine)
+
+
+def _seconds(problem: Problem, at: dict[str, np.ndarray]) -> np.ndarray:
+    """Seconds of a step of configurations."""
+    return at_each(_step, evaluate(problem, at), at["zero"], at["accumulation"])
 
 
 _step = jax.jit(step_of)
-
-
-@eqx.filter_jit
-def _seconds(parameters: Parameters, points: Point, problem: Problem, columns: Scalar) -> Array:
-    """Seconds of a step of each configuration on each drawn machine, (draws, configurations)."""
-    columns = jnp.asarray(columns)
-
-    def takes(machine: Machine) -> Array:
-        parts = parts_of(eqx.tree_at(lambda p: p.machine, problem, machine), [*columns])
-        return step_of(parts, columns[-1], columns[AXES.index("accumulation")])
-
-    return on_machines(parameters, points, problem.machine, takes)
 
 
 def _place(

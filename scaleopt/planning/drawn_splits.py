@@ -11,11 +11,14 @@ from jax import Array
 from scaleopt.fitting.parameters import Parameters, Point
 from scaleopt.fitting.propagate import drawn_points, hangs_on_blind
 from scaleopt.fitting.result import Fit
+from scaleopt.models.machine import Machine
 from scaleopt.models.workload_time import AnyMachine, workload_time
 from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.drawn import Drawn, Span, on_machines
-from scaleopt.planning.drawn_layouts import CANDIDATES
+from scaleopt.planning.drawn import Drawn, Span
 from scaleopt.planning.workload_search import SearchedWorkload
+
+CANDIDATES = 512
+"""How many of the best splits take part."""
 
 
 def drawn_splits(fit: Fit[Any], side: SearchedWorkload, best: Configuration, draws: int) -> Drawn:
@@ -77,9 +80,15 @@ def split_span(
 def _seconds(
     parameters: Parameters, points: Point, fitted: AnyMachine, workload: Any, split: Any
 ) -> Array:
-    """Seconds of a step of each split on each drawn machine, (draws, splits)."""
+    """Seconds of a step of each split on each drawn machine, (draws, splits).
 
-    def takes(machine: AnyMachine) -> Array:
+    Drawn machines have nodes as the fitted one has.
+    """
+
+    def on(u: Array) -> Array:
+        machine = parameters.model(points._replace(u=u).values())
+        if isinstance(machine, Machine) and isinstance(fitted, Machine):
+            machine = eqx.tree_at(lambda m: m.node_size, machine, fitted.node_size)
         return jnp.broadcast_to(workload_time(machine, workload, split), jnp.shape(split[0]))
 
-    return on_machines(parameters, points, fitted, takes)
+    return jax.lax.map(on, jnp.asarray(points.u))

@@ -78,6 +78,6 @@ def added_up(found: Entries) -> tuple[Array, Array]:
     held = held[:, :, None] + jnp.asarray(found.states)[:, None]
     seconds = seconds[:, :, None] + data[:, None]
     if found.likeness is not None:
-        places, across = jnp.asarray(found.places), jnp.asarray(found.across)
-        seconds = seconds * found.likeness.slower(places, across).reshape(seconds.shape)
+        miss = found.likeness.expected(found.places, found.across)
+        seconds = seconds * jnp.exp(miss).reshape(seconds.shape)
     return seconds, held

@@ -146,6 +146,19 @@ class Layouts:
             found += [(chunks, 0) for chunks in divisors(self._layers // pipeline)[1:]]
         return found + ([(1, 1)] if "zero_bubble" in self.schedules else [])
 
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """Places of share, replicas and sequences of layouts, (3, layouts).
+
+        Args:
+            rows: (axes, layouts), of layouts that are listed.
+        """
+        at = dict(zip(AXES, rows, strict=True))
+        which = {share: place for place, share in enumerate(self.shares)}
+        share = [which[each] for each in zip(*(at[name].tolist() for name in SHARES), strict=True)]
+        replicas = np.searchsorted(self.replicas, at["data"])
+        sequences = np.searchsorted(self.sequences, at["micro_batch"])
+        return np.stack([np.array(share, np.int64), replicas, sequences])
+
     def possible(self, most: int) -> np.ndarray:
         """Every number of devices up to a limit on which the model can be split at all."""
         data = np.unique(_cuts(self.batches, most, None).data)
