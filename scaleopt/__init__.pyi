@@ -34,11 +34,7 @@ from .models.bandwidth import bus_time as bus_time
 from .models.collectives import all_gather_time as all_gather_time
 from .models.collectives import all_reduce_time as all_reduce_time
 from .models.collectives import all_to_all_time as all_to_all_time
-from .models.collectives import broadcast_time as broadcast_time
-from .models.collectives import permute_time as permute_time
 from .models.collectives import reduce_scatter_time as reduce_scatter_time
-from .models.collectives import reduce_time as reduce_time
-from .models.collectives import send_time as send_time
 from .models.cost import million_tokens_cost as million_tokens_cost
 from .models.cost import run_cost as run_cost
 from .models.curve import ScalingTime as ScalingTime
@@ -67,11 +63,15 @@ from .models.machine import Machine as Machine
 from .models.memory import Precision as Precision
 from .models.memory import training_memory as training_memory
 from .models.parallelism import Parallelism as Parallelism
+from .models.point_to_point import permute_time as permute_time
+from .models.point_to_point import send_time as send_time
 from .models.roofline import arithmetic_intensity as arithmetic_intensity
 from .models.roofline import attainable_rate as attainable_rate
 from .models.roofline import hierarchical_rate as hierarchical_rate
 from .models.roofline import ridge_point as ridge_point
 from .models.roofline import smooth_rate as smooth_rate
+from .models.rooted import broadcast_time as broadcast_time
+from .models.rooted import reduce_time as reduce_time
 from .models.sharded_matmul import ShardedMatmul as ShardedMatmul
 from .models.sharded_matmul import summa_time as summa_time
 from .models.speedup import amdahl_fraction as amdahl_fraction

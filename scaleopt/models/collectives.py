@@ -5,7 +5,9 @@ T = launch + messages(N) · α + volume(N) · β M
 and where a tree forwards the array in k pieces, k as good as it can be, a term in √(α β M) besides.
 Sizes are always of the full, unsharded array: in an all-reduce each device holds all M bytes before
 and after, in an all-gather M/N before and M after, in a reduce-scatter the reverse, in an
-all-to-all M/N before and after. The counts of each algorithm stand in `scaleopt.models.schedules`.
+all-to-all M/N before and after. The counts of each algorithm stand in `scaleopt.models.schedules`;
+what has one device at its root in `scaleopt.models.rooted`, what goes from one to one in
+`scaleopt.models.point_to_point`.
 """
 
 from typing import Literal
@@ -25,7 +27,6 @@ AllReduceAlgorithm = Literal[
 ]
 AllGatherAlgorithm = Literal["ring", "bruck"]
 AllToAllAlgorithm = Literal["pairwise", "bruck"]
-BroadcastAlgorithm = Literal["binomial_tree", "scatter_all_gather"]
 Collective = Literal[
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "permute"
 ]
@@ -207,124 +208,3 @@ def all_to_all_time(
     Source: J. Bruck et al., IEEE TPDS 8(11), 1997.
     """
     return collective_time("all_to_all", algorithm, size, devices, alpha, beta, launch)
-
-
-def broadcast_time(
-    size: Bytes,
-    devices: Count,
-    alpha: Seconds,
-    beta: SecondsPerByte,
-    *,
-    launch: Seconds = 0.0,
-    algorithm: BroadcastAlgorithm = "binomial_tree",
-) -> Seconds:
-    """Seconds to copy an array from one device to all.
-
-    binomial_tree:       T = launch + ⌈log₂N⌉ (α + β M)
-    scatter_all_gather:  T = launch + (⌈log₂N⌉ + N − 1) α + 2 ((N − 1)/N) β M
-
-    Args:
-        size: M [B], bytes of the full, unsharded array.
-        devices: N, number of devices; at 1 only the launch remains.
-        alpha: α [s], time of an empty message.
-        beta: β [s/B], inverse of the bandwidth of one device in one direction.
-        launch: [s], fixed cost of the operation, whatever N and M.
-        algorithm: the schedule of messages.
-
-    Returns:
-        T [s].
-
-    Raises:
-        ValueError: an algorithm that is not known.
-
-    >>> round(float(broadcast_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
-    120.024
-
-    Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, section 3.
-    """
-    return collective_time("broadcast", algorithm, size, devices, alpha, beta, launch)
-
-
-def reduce_time(
-    size: Bytes,
-    devices: Count,
-    alpha: Seconds,
-    beta: SecondsPerByte,
-    *,
-    launch: Seconds = 0.0,
-) -> Seconds:
-    """Seconds to sum an array over all devices and leave the sum on one.
-
-    binomial tree:  T = launch + ⌈log₂N⌉ (α + β M)
-
-    Args:
-        size: M [B], bytes of the full, unsharded array.
-        devices: N, number of devices; at 1 only the launch remains.
-        alpha: α [s], time of an empty message.
-        beta: β [s/B], inverse of the bandwidth of one device in one direction.
-        launch: [s], fixed cost of the operation, whatever N and M.
-
-    Returns:
-        T [s].
-
-    >>> round(float(reduce_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
-    120.024
-
-    Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, section 4.
-    """
-    return collective_time("reduce", "binomial_tree", size, devices, alpha, beta, launch)
-
-
-def permute_time(
-    size: Bytes,
-    devices: Count,
-    alpha: Seconds,
-    beta: SecondsPerByte,
-    *,
-    launch: Seconds = 0.0,
-) -> Seconds:
-    """Seconds for each device to send its part of an array to another, all at once.
-
-    T = launch + α + β M/N;  launch alone on one device
-
-    Args:
-        size: M [B], bytes of the full, unsharded array.
-        devices: N, number of devices; at 1 only the launch remains.
-        alpha: α [s], time of an empty message.
-        beta: β [s/B], inverse of the bandwidth of one device in one direction.
-        launch: [s], fixed cost of the operation, whatever N and M.
-
-    Returns:
-        T [s].
-
-    >>> round(float(permute_time(1e9, 8, 8e-6, 1 / 25e9)) * 1e3, 3)
-    5.008
-
-    Source: one message in each direction, as `send_time`.
-    """
-    return collective_time("permute", "shift", size, devices, alpha, beta, launch)
-
-
-def send_time(
-    size: Bytes, alpha: Seconds, beta: SecondsPerByte, *, launch: Seconds = 0.0
-) -> Seconds:
-    """Seconds for one message from one device to another.
-
-    T = launch + α + β n
-
-    Args:
-        size: n [B], bytes of the message.
-        alpha: α [s], time of an empty message.
-        beta: β [s/B], inverse of the bandwidth of one device in one direction.
-        launch: [s], fixed cost of the operation, whatever its size.
-
-    Returns:
-        T [s].
-
-    >>> round(float(send_time(1e6, 8e-6, 1 / 25e9)) * 1e6, 1)
-    48.0
-
-    Source: R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994.
-    """
-    size, alpha, beta, launch = real(size, alpha, beta, launch)
-    return launch + alpha + beta * size
