@@ -3,22 +3,29 @@
 import subprocess
 
 import pytest
-from network.found import GLOO, fitted, found
+from network.found import GLOO, Interval, fitted, found, own_delay, own_per_byte
 from network.measure import effort_for, measured
 from network.ring import ring
-from network.wire import Wire, missing, network
+from network.wire import Wire, missing, network, sharing
 
 WIRE = Wire(delay=4e-3, rate=25e6)
+INSTANT = Wire(0.0, WIRE.rate)
 WITHIN, TRIES = 0.05, 4
 OPS = ("all_reduce", "permute", "all_to_all", "all_gather")
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 
-def test_sockets_see_the_delay(tmp_path):
-    """Without JAX and without a fit: a byte that a ring of plain sockets passes on."""
-    late, at_once = (ring(2, wire, tmp_path) for wire in (WIRE, Wire(0.0, WIRE.rate)))
-    assert (late - at_once).value == pytest.approx(WIRE.delay, rel=WITHIN)
+@pytest.fixture(scope="module")
+def by_sockets(tmp_path_factory):
+    """The delay one way, without JAX and without a fit: a byte that a ring passes on."""
+    folder = tmp_path_factory.mktemp("sockets")
+    late, at_once = (ring(2, wire, folder) for wire in (WIRE, INSTANT))
+    return late - at_once
+
+
+def test_sockets_see_the_delay(by_sockets):
+    assert by_sockets.value == pytest.approx(WIRE.delay, rel=WITHIN)
 
 
 def test_a_network_leaves_nothing():
@@ -41,26 +48,43 @@ def test_the_table_says_who_took_part(table):
     assert (table["nodes"] == 2).all()
 
 
-def test_the_fit_returns_delay_and_rate(tmp_path):
+def test_the_fit_returns_delay_and_rate(tmp_path, by_sockets):
     """With and without delay in one minute; a machine that others want misses now and then."""
-    effort, ratios = effort_for(2, WIRE, 1.5), (0.0, 0.0)
+    waking = by_sockets - Interval(WIRE.delay, WIRE.delay, WIRE.delay)
+    shown = []
     for turn in range(TRIES):
-        delay, rate = all_reduce_over(WIRE, effort, tmp_path / f"wire-{turn}.csv")
-        added, _ = all_reduce_over(Wire(0.0, WIRE.rate), effort, tmp_path / f"instant-{turn}.csv")
-        ratios = (delay - added).value / WIRE.delay, rate.value / WIRE.payload_rate
-        if ratios == pytest.approx((1, 1), abs=WITHIN):
-            break
-    assert ratios == pytest.approx((1, 1), abs=WITHIN), "delay and rate over what was put in"
+        (delay, per_byte), (added, _), (_, copying) = (
+            all_reduces(wire, tmp_path / f"{name}-{turn}.csv", together=name == "alone")
+            for name, wire in {"here": WIRE, "instant": INSTANT, "alone": INSTANT}.items()
+        )
+        delay -= own_delay(added, waking, sharing(2))
+        rate = (per_byte - own_per_byte(copying)).per(1.0)
+        shown.append((over(delay, WIRE.delay), over(rate, WIRE.payload_rate)))
+        if all(found_well(*each) for each in shown[-1]):
+            return
+    pytest.fail(f"delay and rate over what was put in, with their 90 % intervals: {shown}")
 
 
-def all_reduce_over(wire, effort, path):
-    """Delay and rate that the all-reduces over a network show."""
-    return found(fitted(measured(2, wire, OPS[:1], effort, path), OPS[0], 2), OPS[0], 2)
+def over(found, put_in):
+    """What was found, and its interval, over what was put in."""
+    return found.value / put_in, found.low / put_in, found.high / put_in
+
+
+def found_well(value, low, high):
+    """Whether it is near what was put in, and its interval holds that."""
+    return abs(value - 1) < WITHIN and low <= 1 <= high
+
+
+def all_reduces(wire, path, *, together):
+    """Delay and seconds a byte that the all-reduces over a network show."""
+    rows = measured(2, wire, OPS[:1], effort_for(2, WIRE, 1.5), path, together=together)
+    return found(fitted(rows, OPS[0], 2), OPS[0], 2)
 
 
 @pytest.mark.parametrize("op", OPS[1:])
 def test_other_collectives_pay_their_own_number_of_delays_and_bytes(table, op):
     fit = fitted(table, op, 2)
-    _, rate = found(fit, op, 2)
+    _, per_byte = found(fit, op, 2)
     assert round(fit.model.keywords["delay"] / WIRE.delay) == GLOO[op].hops(2)
-    assert rate.value == pytest.approx(WIRE.payload_rate, rel=2 * WITHIN)  # not tried again
+    # Not tried again, so a wider bound.
+    assert per_byte.per(1.0).value == pytest.approx(WIRE.payload_rate, rel=2 * WITHIN)
