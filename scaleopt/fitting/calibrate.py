@@ -214,9 +214,9 @@ def _start(
     long weighs at most as much as a miss by its whole time. What no row depends on starts where it
     costs next to nothing.
     """
-    devices, step, matmul = columns["devices"].to_numpy(), op == "step", op == "matmul"
-    size, count = columns["size"].to_numpy(), columns["operations"].to_numpy()
-    work = columns["flops"].to_numpy() / devices
+    devices, step, matmul = columns["devices"], op == "step", op == "matmul"
+    size, count = columns["size"], columns["operations"]
+    work = columns["flops"] / devices
     apart = "compute_efficiency" not in fixed
     effects = {
         "matmul": count * work * (matmul | (step & (not apart))),
@@ -226,7 +226,7 @@ def _start(
         "serial_time": 1.0 * step,
         "launch": np.ones(len(time)),
     }
-    injected = columns["injected"].to_numpy()
+    injected = columns["injected"]
     used = [name for name, effect in effects.items() if name not in fixed and effect.any()]
     relative = np.stack([effects[name] / time for name in used], axis=1)
     length = np.linalg.norm(relative, axis=0)

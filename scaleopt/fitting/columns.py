@@ -19,7 +19,7 @@ COLUMN_OF = {
 """Which column a model's argument is filled from."""
 
 
-def columns_of(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Any]:
+def columns_of(table: pd.DataFrame, names: Iterable[str]) -> dict[str, np.ndarray]:
     """What a model takes, for each row of a table.
 
     Args:
@@ -32,21 +32,23 @@ def columns_of(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Any]:
     Raises:
         ValueError: a column that the table lacks.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, np.ndarray] = {}
     for name in names:
         column = COLUMN_OF.get(name, name)
         if name == "operations":
             method = table["method"].to_numpy(object, na_value="") if "method" in table else ()
             count = {each: operations(each) for each in {*method}}
-            counts = [count[each] for each in method] or 1
-            found[name] = pd.Series(counts, index=table.index)
+            found[name] = np.array([count[each] for each in method] or [1] * len(table))
+        elif name == "op":
+            found[name] = kinds_of(table) if column in table else np.full(len(table), "step")
         elif column in table:
             values = table[column]
-            found[name] = values if name == "op" else values.astype(float).fillna(0.0)
+            values = (values if values.dtype.kind in "fiu" else values.astype(float)).to_numpy(
+                float
+            )
+            found[name] = np.where(np.isnan(values), 0.0, values)
         elif name == "injected":
-            found[name] = pd.Series(0.0, index=table.index)
-        elif name == "op":
-            found[name] = pd.Series("step", index=table.index)
+            found[name] = np.zeros(len(table))
         else:
             raise ValueError(f"the table has no column {column!r}, which the model needs; add it")
     return found

@@ -140,9 +140,11 @@ def _nests(table: pd.DataFrame, kind: np.ndarray, columns: dict[str, Any], loss:
         return Nests(np.arange(len(table)), alone, alone)
     cell = kind
     for name, values in columns.items():
-        code = alone if name == "op" else pd.factorize(np.asarray(values))[0]
-        if code.any():
-            cell = pd.factorize(cell * (code.max() + 2) + code)[0]
+        code = alone if name == "op" else pd.factorize(np.asarray(values), use_na_sentinel=False)[0]
+        if not cell.any():
+            cell = code
+        elif code.any():
+            cell = pd.factorize(cell * (code.max() + 1) + code)[0]
     rounds, runs = (
         numbered(np.asarray(table[name].fillna(-1))) if name in table else alone
         for name in ("round", "run")

@@ -124,13 +124,18 @@ def model_columns(
     """The names of the columns that a model's call takes, and the columns, all checked."""
     arguments = _arguments(model, [str(name) for name in table])
     names = [COLUMN_OF.get(name, name) for name in arguments if name != "operations"]
-    check_rows(table, [measured, *names], above_zero=measured)
-    columns = columns_of(table, arguments)
+    numbers = check_rows(table, [measured, *names], above_zero=measured)
+    columns = {
+        name: columns_of(table, [name])[name]
+        if name == "operations"
+        else numbers[COLUMN_OF.get(name, name)]
+        for name in arguments
+    }
     if "operations" not in arguments and "method" in table:
         chained = columns_of(table, ["operations"])["operations"] > 1
         if chained.any():
             raise ValueError(
-                f"row {chained.index[chained][0]} times a chain of several operations, and the "
+                f"row {table.index[chained][0]} times a chain of several operations, and the "
                 "model's call does not take `operations`; add the argument, or keep the rows "
                 "whose method is 'single'"
             )
@@ -162,8 +167,10 @@ def weights_of(table: pd.DataFrame, name: str) -> np.ndarray:
     return values
 
 
-def check_rows(table: pd.DataFrame, names: list[str], above_zero: str = "time_s") -> None:
-    """Refuse rows that cannot be fitted, where they enter."""
+def check_rows(
+    table: pd.DataFrame, names: list[str], above_zero: str = "time_s"
+) -> dict[str, np.ndarray]:
+    """Refuse rows that cannot be fitted, where they enter; what stands in the columns named."""
     if table.empty:
         raise ValueError("the table has no rows; measure some with 'scaleopt probe'")
     twice = table.columns.duplicated()
@@ -173,11 +180,11 @@ def check_rows(table: pd.DataFrame, names: list[str], above_zero: str = "time_s"
     for name in ["op", *names]:
         if name not in table:
             raise ValueError(f"the table has no column {name!r}, which the model needs; add it")
-    unknown = pd.isna(table["op"].to_numpy(object))
+    unknown = np.asarray(table["op"].array.isna())
     if unknown.any():
         row = table.index[unknown][0]
         raise ValueError(f"row {row}: op is empty; it names the kind of row, such as 'step'")
-    check_numbers(table, names, above_zero)
+    return check_numbers(table, names, above_zero)
 
 
 def check_numbers(
@@ -185,13 +192,14 @@ def check_numbers(
     names: list[str],
     above_zero: str = "time_s",
     among: np.ndarray | bool = True,
-) -> None:
-    """Refuse a cell that is no number of its column's, among some of the rows."""
+) -> dict[str, np.ndarray]:
+    """Refuse a cell that is no number of its column's, among some of the rows; the numbers."""
+    numbers = {}
     for name in names:
         values = table[name]
         if values.dtype.kind not in "fiu":
             values = pd.to_numeric(values, errors="coerce")
-        values = values.to_numpy(float)
+        numbers[name] = values = values.to_numpy(float)
         if name == above_zero:
             within, rule = values > 0, "above 0"
         elif name == "devices":
@@ -207,6 +215,7 @@ def check_numbers(
                 f"row {row}: {name} is {table.loc[row, name]}; it must be a number {rule} (SI): "
                 "drop the row or mend it"
             )
+    return numbers
 
 
 def _arguments(model: Any, columns: list[str]) -> tuple[str, ...]:

@@ -108,8 +108,7 @@ class Parameters:
 
     def start(self) -> Point:
         """The starting point: logs, and odds for fractions."""
-        values = self.values()
-        fraction = np.array(self.fraction)
+        values, fraction = self.values(), np.array(self.fraction)
         odds = np.log(values / np.where(fraction, 1 - values, 1.0))
         return Point(
             np.where(fraction, odds, np.log(values)),

@@ -77,6 +77,8 @@ class Nests(NamedTuple):
 
     def of(self, mask: np.ndarray) -> "Nests":
         """The same of some rows."""
+        if mask.all():
+            return self
         return Nests(*(_without_gaps(labels[mask]) for labels in self))
 
     @property
@@ -186,6 +188,11 @@ def group_sums(values: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 def group_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     """The mean of each row's group, along the last axis."""
+    groups = group.max() + 1
+    if groups == len(group):
+        return values
+    if groups == 1:
+        return np.broadcast_to(values.mean(axis=-1, keepdims=True), values.shape)
     return (group_sums(values, group) / np.bincount(group))[..., group]
 
 
@@ -211,6 +218,8 @@ def _mean_square(values: np.ndarray, degrees: np.ndarray | float) -> _MeanSquare
 def _beyond_chance(outer: _MeanSquare, inner: _MeanSquare, chance: float = _CHANCE) -> np.ndarray:
     """Whether the outer level scatters more than the inner one explains."""
     can_tell = (outer.degrees >= 1) & (inner.degrees >= 1) & (inner.value > 0)
+    if not can_tell.any():
+        return can_tell
     ratio = outer.value / np.where(can_tell, inner.value, 1.0)
     tail = special.fdtrc(np.maximum(outer.degrees, 1.0), np.maximum(inner.degrees, 1.0), ratio)
     return can_tell & (tail < chance)

@@ -109,8 +109,8 @@ def search(problem: Problem, point: Point) -> Found:
 
 def _loose(point: Point, spread: Covariances) -> np.ndarray:
     """Parameters in logs or odds that the rows see, but only faintly."""
-    deviation = spread.deviation
-    curved = np.isin(point.coordinate, (Coordinate.LOG, Coordinate.ODDS))
+    deviation, coordinate = spread.deviation, np.asarray(point.coordinate)
+    curved = (coordinate == Coordinate.LOG) | (coordinate == Coordinate.ODDS)
     return curved & np.isfinite(deviation) & (deviation > _LOOSE)
 
 
@@ -138,10 +138,12 @@ def _constrain(
 ) -> tuple[Solution, Point]:
     """The best points among those that are possible: what came out below 0 is held at 0."""
     reciprocal = np.asarray(point.coordinate) == Coordinate.RECIPROCAL
+    signed = reciprocal | (np.asarray(point.coordinate) == Coordinate.LINEAR)
+    if not signed.any():
+        return found, point
     # A rate without a limit is infinite, whose slope is not a number; it is held where it cannot
     # be told from one.
     floor = np.where(reciprocal, 1e-3 * spread.deviation, 0.0)
-    signed = reciprocal | (np.asarray(point.coordinate) == Coordinate.LINEAR)
     ceiling = np.asarray(point.highest)
     for _ in range(point.u.shape[-1]):
         u = np.asarray(point.u)

@@ -26,11 +26,11 @@ from scaleopt.fitting.parameters import Point
 from scaleopt.fitting.rows import Rows, Solution, Tables
 from scaleopt.fitting.seconds import RowSeconds
 
-_CONVEX = np.array([True, True, False, False, False])
-"""Whether a round's loss is convex."""
-_LEVELS = np.array([1e-1, 1e-1, 1e-2, 1e-3, 1e-8])
+_CONVEX = np.array([True, True, False, False, False, False])
+"""Whether a stage's loss is convex; the last entry is of searches that have ended."""
+_LEVELS = np.array([1e-1, 1e-1, 1e-2, 1e-3, 1e-8, 0.0])
 """How small the slope of the loss must be at its end, in units of each parameter's noise."""
-_STAGES = len(_CONVEX)
+_STAGES = 5
 NEAR = 2
 """The stage that begins at a point which the final loss has led to."""
 _STEPS = 1000
@@ -59,6 +59,8 @@ class Search(NamedTuple):
     best: Place
     charge: Charge
     """Of the best place, for each row."""
+    twice: np.ndarray
+    """All that its rows are charged."""
     scale: np.ndarray
     sharpness: np.ndarray
     """The inverse noise of each row."""
@@ -90,15 +92,16 @@ class Aim(NamedTuple):
         # Not longer than a u itself: the log of what is best absent moves the rows the less the
         # lower it is, and steps in units of its own effect would never end.
         unit = ~now.point.frozen / np.sqrt(np.maximum(seen, 1.0))
-        slope = slope * unit[..., None]
-        return cls(unit, slope, (slope @ now.charge.influence[..., None])[..., 0])
+        return cls(unit, slope, unit * (slope @ now.charge.influence[..., None])[..., 0])
 
     def change(self, curvature: np.ndarray, damping: np.ndarray) -> np.ndarray:
         """The damped Newton step, not too far for a log."""
         square = (self.slope * curvature[:, None]) @ self.slope.mT
-        damped = square + damping[:, None, None] * np.eye(self.unit.shape[-1])
-        change = self.unit * np.linalg.solve(damped, self.gradient[..., None])[..., 0]
-        return change * np.minimum(1.0, _FARTHEST / np.abs(change).max(axis=-1, keepdims=True))
+        square *= self.unit[:, None] * self.unit[..., None]
+        np.einsum("tpp->tp", square)[...] += damping[:, None]
+        change = self.unit * np.linalg.solve(square, self.gradient[..., None])[..., 0]
+        farthest = np.abs(change).max(axis=-1, keepdims=True)
+        return change * (_FARTHEST / np.maximum(farthest, _FARTHEST))
 
 
 @dataclass(frozen=True)
@@ -130,53 +133,68 @@ class Descent:
         return np.flatnonzero(self.rows.prior[1])
 
     def _begun(self, tables: Tables, point: Point, stage: int) -> Search:
-        """Nothing is known yet, so that whatever is found at the start is better."""
+        """A look at the start, whose noise begins the first stage."""
         point = Point(*map(np.asarray, point))
-        count, free = len(point.u), len(self.rows.prior[0])
+        count = len(point.u)
         known = np.broadcast_to(self.rows.prior[0][self._known], (count, len(self._known)))
         measured = np.concatenate([tables.measured, known], axis=-1)
-        nowhere, scale = np.full(measured.shape, np.nan), np.ones((count, len(self.rows.kind)))
-        return Search(
+        scale = np.ones((count, len(self.rows.kind)))
+        now = Search(
             table=np.arange(count),
             measured=measured,
             copies=np.concatenate([tables.copies, np.ones_like(known)], axis=-1),
             point=point,
-            best=Place(point.u, nowhere, np.zeros((count, free, measured.shape[-1]))),
-            charge=Charge(np.full_like(nowhere, np.inf), nowhere, nowhere),
+            best=look(self.seconds, self.loss, self._known, point),
+            charge=Charge(measured, measured, measured),
+            twice=np.zeros(count),
             scale=scale,
-            sharpness=self._sharpness(scale),
+            sharpness=scale,
             stage=np.full(count, stage),
             tried=point.u,
-            # The look at the start itself is better than nothing, and makes it ten times less.
-            damping=np.full(count, 10 * _FIRST_DAMPING),
-            steps=np.zeros(count, int),
+            damping=np.full(count, _FIRST_DAMPING),
+            steps=np.ones(count, int),
         )
+        now = self._turned(now, np.ones(count, bool))
+        return self._aimed(now, Aim.of(now))
 
     def _step(self, now: Search) -> Search:
         """Look at the place to try, keep it if it is better, and aim at the next."""
         tried = look(self.seconds, self.loss, self._known, now.point._replace(u=now.tried))
-        there = self._charged(now._replace(best=tried))
-        better = there.twice.sum(axis=-1) < now.charge.twice.sum(axis=-1)
-        best, here = _where(better, (tried, there), (now.best, now.charge))
-        now, first = now._replace(best=best, charge=here, steps=now.steps + 1), now.steps == 0
+        there, twice = self._charged(now, tried)
+        better = twice < now.twice
+        best, here, least = _where(better, (tried, there, twice), (now.best, now.charge, now.twice))
+        damping = now.damping * np.where(better, 0.1, 10.0)
+        now = now._replace(
+            best=best, charge=here, twice=least, damping=damping, steps=now.steps + 1
+        )
         aim = Aim.of(now)
         steepest = np.abs(aim.gradient).max(axis=-1)
-        damping = np.where(better, now.damping / 10, now.damping * 10)
         # Where a step no longer helps though the slope is small, only rounding is left of it.
-        rested = (steepest < _LEVELS[now.stage]) | ((steepest < _NEARLY) & ~better)
+        level = _LEVELS[now.stage]
+        rested = steepest < np.where(better, level, np.maximum(level, _NEARLY))
         rested |= damping > _STUCK
-        # The noise at the start begins the first stage, and does not end it.
-        now = now._replace(stage=now.stage + (rested & ~first))
-        turned = (rested | first) & (now.stage < _STAGES)
+        if not rested.any():
+            return self._aimed(now, aim)
+        now = now._replace(stage=now.stage + rested)
+        turned = rested & (now.stage < _STAGES)
         if turned.any():
-            scale = np.where(turned[:, None], self._noise(now), now.scale)
-            now = now._replace(scale=scale, sharpness=self._sharpness(scale))
-            now = now._replace(charge=_where(turned, self._charged(now), here))
+            now = self._turned(now, turned)
             aim = Aim.of(now)
-            damping = np.where(turned, np.minimum(damping, _FIRST_DAMPING), damping)
-        damping = np.maximum(damping, _LEAST_DAMPING)
+        return self._aimed(now, aim)
+
+    def _turned(self, now: Search, turned: np.ndarray) -> Search:
+        """The searches with the noise and the loss of the stage that begins for some of them."""
+        scale = np.where(turned[:, None], self._noise(now), now.scale)
+        now = now._replace(scale=scale, sharpness=self._sharpness(scale))
+        charged = _where(turned, self._charged(now, now.best), (now.charge, now.twice))
+        damping = np.where(turned, np.minimum(now.damping, _FIRST_DAMPING), now.damping)
+        return now._replace(charge=charged[0], twice=charged[1], damping=damping)
+
+    def _aimed(self, now: Search, aim: Aim) -> Search:
+        """The searches with the next place to try."""
+        damping = np.maximum(now.damping, _LEAST_DAMPING)
         change = aim.change(now.charge.curvature, damping)
-        return now._replace(tried=best.u + change, damping=damping)
+        return now._replace(tried=now.best.u + change, damping=damping)
 
     def _ended(self, found: Search) -> Solution:
         """What is kept of searches that are over."""
@@ -205,15 +223,15 @@ class Descent:
         of_priors = np.broadcast_to(self.rows.prior[1][self._known], (len(scale), len(self._known)))
         return np.concatenate([of_rows, of_priors], axis=-1)
 
-    def _charged(self, now: Search) -> Charge:
-        """What each row is charged at the best place; priors are charged squares."""
-        miss = (now.measured - now.best.predicted) * now.sharpness
-        convex = _CONVEX[np.minimum(now.stage, _STAGES - 1), None]
-        charged, rows = charge(self.loss, miss, convex), self.rows.weight.size
+    def _charged(self, now: Search, place: Place) -> tuple[Charge, np.ndarray]:
+        """What each row is charged at a place, and all of them; priors are charged squares."""
+        miss = (now.measured - place.predicted) * now.sharpness
+        charged, rows = charge(self.loss, miss, _CONVEX[now.stage, None]), self.rows.weight.size
         if len(self._known):
             for each, square in zip(charged, charge(_SQUARES, miss[:, rows:]), strict=True):
                 each[:, rows:] = square
-        return Charge(*(each * now.copies for each in charged))
+        charged = Charge(*(each * now.copies for each in charged))
+        return charged, charged.twice.sum(axis=-1)
 
     def _noise(self, now: Search) -> np.ndarray:
         """The noise of each kind."""
