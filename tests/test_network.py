@@ -6,12 +6,12 @@ import pytest
 from network.found import GLOO, Interval, fitted, found, own_delay, own_per_byte
 from network.measure import effort_for, measured
 from network.ring import ring
-from network.wire import Wire, missing, network, sharing
+from network.wire import TURN, Wire, missing, network, sharing
 
 WIRE = Wire(delay=4e-3, rate=25e6)
 INSTANT = Wire(0.0, WIRE.rate)
 WITHIN, TRIES = 0.05, 4
-OPS = ("all_reduce", "permute", "all_to_all", "all_gather")
+OPS = ("all_reduce", "permute", "all_to_all", "all_gather", "reduce_scatter")
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
@@ -29,10 +29,12 @@ def test_sockets_see_the_delay(by_sockets):
 
 
 def test_a_network_leaves_nothing():
+    before = TURN.read_text()
     with network(2, WIRE):
         pass
     links = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
     assert "net" not in [name.strip(": ")[:3] for name in links.split() if name.endswith(":")]
+    assert TURN.read_text() == before
 
 
 @pytest.fixture(scope="module")
