@@ -19,13 +19,13 @@ from .fitting.design import next_measurement as next_measurement
 from .fitting.fit import fit as fit
 from .fitting.many import FitMany as FitMany
 from .fitting.many import fit_many as fit_many
+from .fitting.prediction import Prediction as Prediction
 from .fitting.prior import Prior as Prior
 from .fitting.profile import profile as profile
 from .fitting.propagate import Estimate as Estimate
 from .fitting.propagate import propagate as propagate
 from .fitting.resample import bootstrap as bootstrap
 from .fitting.result import Fit as Fit
-from .fitting.result import Prediction as Prediction
 from .fitting.scaling import ScalingFit as ScalingFit
 from .fitting.scaling import fit_scaling as fit_scaling
 from .models.bandwidth import algorithm_bandwidth as algorithm_bandwidth

@@ -117,7 +117,7 @@ def test_xla_takes_no_time_below_a_microsecond(fit):
 
 def test_xla_is_not_told_of_nodes_that_no_row_names(fit):
     options = xla_options(
-        export(dataclasses.replace(fit, rows=fit.rows.drop(columns="nodes")), "xla")
+        export(dataclasses.replace(fit, table=fit.table.drop(columns="nodes")), "xla")
     )
     assert "gpus_per_node" not in options
     assert options["rtt_us"] == 7

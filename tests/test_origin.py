@@ -102,7 +102,7 @@ def test_logs_that_were_joined_are_all_named():
 
 def test_a_datasheet_stands_beside_the_fit_and_is_in_no_number(fit, choice):
     context = CONTEXT | {"device_kind": "NVIDIA A100-SXM4-40GB"}
-    one_node = dataclasses.replace(fit, rows=fit.rows.assign(dtype="bfloat16", nodes=1))
+    one_node = dataclasses.replace(fit, table=fit.table.assign(dtype="bfloat16", nodes=1))
     rate, link = beside_the_datasheet(one_node, context)
     assert rate.startswith("rate is 38 % of the A100 SXM 40GB's bf16: 312 TFLOP/s (datasheet: ")
     assert link.startswith("1/beta, 25 GB/s, is 8 % of the A100 SXM 40GB's links: 300 GB/s (data")
@@ -117,8 +117,8 @@ def test_a_datasheet_stands_beside_the_fit_and_is_in_no_number(fit, choice):
 )
 def test_a_datasheet_is_not_compared_with_what_it_does_not_print(fit, change):
     context = CONTEXT | {"device_kind": "NVIDIA A100-SXM4-40GB"}
-    rows = fit.rows.assign(**{"nodes": 2} | change)
-    said = beside_the_datasheet(dataclasses.replace(fit, rows=rows), context)
+    table = fit.table.assign(**{"nodes": 2} | change)
+    said = beside_the_datasheet(dataclasses.replace(fit, table=table), context)
     assert len(said) == (change["dtype"] == "bfloat16")
     for unsure in ({}, {"device_kind": "A100"}, {"device_kind": "NVIDIA RTX 6000D"}):
         assert beside_the_datasheet(fit, unsure) == []

@@ -13,8 +13,9 @@ from scaleopt.fitting.collective_link import log_time
 from scaleopt.fitting.collective_rows import Cells, blocks_of, places_of, readied
 from scaleopt.fitting.collective_search import padded
 from scaleopt.fitting.columns import check_columns
+from scaleopt.fitting.prediction import Prediction
 from scaleopt.fitting.provenance import Provenance
-from scaleopt.fitting.result import Prediction, check_level
+from scaleopt.fitting.ranges import check_level
 from scaleopt.models.envelope import LinkEnvelope
 from scaleopt.units import format_si
 

@@ -19,7 +19,9 @@ from scipy import special, stats
 
 from scaleopt.fitting.fit import fit
 from scaleopt.fitting.many import problem_of, refit
-from scaleopt.fitting.result import Fit, Prediction, check_level
+from scaleopt.fitting.prediction import Prediction
+from scaleopt.fitting.ranges import check_level
+from scaleopt.fitting.result import Fit
 from scaleopt.fitting.rows import Tables
 
 _DEGREES = 4.0

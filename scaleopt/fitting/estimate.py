@@ -27,7 +27,7 @@ def estimate(
     table: pd.DataFrame,
     columns: dict[str, Any],
     *,
-    measured: str = "time_s",
+    measured: np.ndarray | None = None,
     start: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     priors: Mapping[str, Prior] | None = None,
@@ -43,7 +43,7 @@ def estimate(
         parameters: the free numbers.
         table: the rows; `op` names their kind.
         columns: what `observe` takes.
-        measured: the column of `table` that is predicted.
+        measured: (rows,), what is predicted; `time_s` of the table unless given.
         start: values to start from; the model's own unless given.
         weights: (rows,), how many rows like it each row is the mean of; 1 unless given.
         priors: what is known before of parameters by name.
@@ -64,8 +64,9 @@ def estimate(
     point = parameters.start()
     if start is not None:
         point = point._replace(u=np.log(start), coordinate=np.full(len(start), Coordinate.LOG))
+    values = table["time_s"].to_numpy(np.float64) if measured is None else measured
     problem = problem_of(
-        observe, parameters, table, columns, measured, weights, priors or {}, loss, cluster
+        observe, parameters, table, columns, values, weights, priors or {}, loss, cluster
     )
     found = search(problem, Point(*(np.asarray(each)[None] for each in point)))
     noise = _noise(problem, found)
@@ -85,7 +86,8 @@ def estimate(
         noise=noise,
         observe=observe,
         columns=columns,
-        rows=table.assign(predicted_s=np.exp(predicted) if loss.relative else predicted),
+        table=table.copy(),
+        predicted=np.exp(predicted) if loss.relative else predicted,
         problem=problem,
         unidentified=() if failure else unidentified(point, spread, parameters, remedy),
         notes=(*notes, *map(_prior_note, (priors or {}).items())),
@@ -98,7 +100,7 @@ def problem_of(
     parameters: Parameters,
     table: pd.DataFrame,
     columns: dict[str, Any],
-    measured: str,
+    measured: np.ndarray,
     weights: np.ndarray | None,
     priors: Mapping[str, Prior],
     loss: Loss,
@@ -107,13 +109,13 @@ def problem_of(
     """The rows as the solver takes them."""
     codes, names = pd.factorize(kinds_of(table))
     kinds = {str(name): codes == code for code, name in enumerate(names)}
-    time = table[measured].to_numpy(np.float64)
     rows = Rows(
         kind=np.array(list(kinds.values()), float),
         weight=np.ones(len(table)) if weights is None else weights,
         prior=prior_of(parameters.names, priors),
     )
-    tables = Tables((np.log(time) if loss.relative else time)[None], np.ones((1, len(table))))
+    target = np.log(measured) if loss.relative else measured
+    tables = Tables(target[None], np.ones((1, len(table))))
     nests = _nests(table, codes, columns, loss)
     seconds = RowSeconds(observe, parameters, prepare_columns(columns))
     return Problem(seconds, loss, rows, tables, kinds, nests, cluster)

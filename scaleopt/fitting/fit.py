@@ -95,7 +95,7 @@ def fit(
     own_loss = loss if callable(loss) else None
     if own_loss is not None:
         check_loss(own_loss)
-    arguments, columns = model_columns(model, table, measured)
+    arguments, columns, values = model_columns(model, table, measured)
     parameters, observe = free_parameters(model, fixed), CallModel(arguments)
     if (by is None) != (not own):
         raise ValueError(
@@ -110,7 +110,7 @@ def fit(
         parameters,
         table,
         columns,
-        measured=measured,
+        measured=values,
         weights=None if weights is None else weights_of(table, weights),
         priors=priors,
         loss=Loss(robust=loss != "squares", relative=residuals == "log", own=own_loss),
@@ -120,18 +120,15 @@ def fit(
 
 def model_columns(
     model: Any, table: pd.DataFrame, measured: str = "time_s"
-) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The names of the columns that a model's call takes, and the columns, all checked."""
+) -> tuple[tuple[str, ...], dict[str, Any], np.ndarray]:
+    """What a model's call takes, the columns of that, and the values measured, all checked."""
     arguments = _arguments(model, [str(name) for name in table])
-    names = [COLUMN_OF.get(name, name) for name in arguments if name != "operations"]
-    numbers = check_rows(table, [measured, *names], above_zero=measured)
-    columns = {
-        name: columns_of(table, [name])[name]
-        if name == "operations"
-        else numbers[COLUMN_OF.get(name, name)]
-        for name in arguments
-    }
-    if "operations" not in arguments and "method" in table:
+    names = {name: COLUMN_OF.get(name, name) for name in arguments if name != "operations"}
+    numbers = check_rows(table, [measured, *names.values()], above_zero=measured)
+    columns = {name: numbers[column] for name, column in names.items()}
+    if "operations" in arguments:
+        columns |= columns_of(table, ["operations"])
+    elif "method" in table:
         chained = columns_of(table, ["operations"])["operations"] > 1
         if chained.any():
             raise ValueError(
@@ -139,7 +136,7 @@ def model_columns(
                 "model's call does not take `operations`; add the argument, or keep the rows "
                 "whose method is 'single'"
             )
-    return arguments, columns
+    return arguments, columns, numbers[measured]
 
 
 def labels_of(table: pd.DataFrame, name: str) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -21,7 +21,7 @@ def unidentified(
     if len(spread.blind) == len(names):
         few = f"no more independent rows than parameters, so none of {', '.join(names)} can be told"
         return (f"There are {few}. Add rows, or fix a parameter that you know.",)
-    for group in _joined(spread.blind):
+    for group in _joined(spread.blind) if len(spread.blind) else ():
         joined = [names[place] for place in group]
         if len(joined) == 1:
             text = f"{joined[0]} has no effect on these rows, so any value fits."

@@ -62,11 +62,11 @@ def charge(loss: Loss, residual: np.ndarray, convex: np.ndarray | bool = False) 
     """
     if not loss.robust:
         return Charge(residual**2, residual, np.ones_like(residual))
-    convex = np.asarray(convex)
-    if convex.all():
+    every = np.count_nonzero(convex)
+    if every and every == np.size(convex):
         return huber(residual)
     final = _tukey(residual) if loss.own is None else _own(loss.own, residual)
-    if not convex.any():
+    if not every:
         return final
     both = zip(huber(residual), final, strict=True)
     return Charge(*(np.where(convex, one, other) for one, other in both))

@@ -8,7 +8,8 @@ import numpy as np
 
 from scaleopt.fitting.estimate import failure_of
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point
-from scaleopt.fitting.result import Fit, check_level, plain, ranges_of
+from scaleopt.fitting.ranges import check_level, ranges_of
+from scaleopt.fitting.result import Fit, plain
 from scaleopt.fitting.rows import Tables
 from scaleopt.fitting.search import Found, Problem, search
 from scaleopt.fitting.uncertainty import Covariances

@@ -7,7 +7,8 @@ program.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -43,9 +44,14 @@ class Program:
         values[: self.arguments] = arguments
         # What a branch not taken comes to, such as 1/0, is no news here as it is none to XLA.
         with np.errstate(all="ignore"):
-            for do, given, gives in self.steps:
-                values[gives] = do(*[values[place] for place in given])
+            for do, given, gives in self._taken:
+                values[gives] = do(*given(values))
         return [values[place] for place in self.results]
+
+    @cached_property
+    def _taken(self) -> list[tuple[Callable[..., Any], Callable[..., Any], int]]:
+        """The steps, each with what takes its arguments out of the values."""
+        return [(do, _taker(*given), gives) for do, given, gives in self.steps]
 
     def knowing(self, *last: Any) -> "Program":
         """The program of the other arguments: what hangs on these last ones alone is done now."""
@@ -62,6 +68,12 @@ class Program:
         used = {place for step in left for place in step.given} | {*self.results}
         kept = tuple(value if place in used else None for place, value in enumerate(values))
         return Program(tuple(left), kept, first, self.results)
+
+
+def _taker(first: int, *others: int) -> Callable[[list[Any]], Any]:
+    """What takes the values at these places out of a list."""
+    # An item got alone would come without a sequence around it.
+    return itemgetter(first, *others) if others else itemgetter(slice(first, first + 1))
 
 
 @lru_cache(256)
@@ -122,7 +134,8 @@ class _Building:
     def _literal(self, literal: Any) -> int:
         key = (literal.aval.dtype, float(literal.val).hex())
         if key not in self._done:
-            self._done[key] = self.place(literal.val)
+            # JAX's own kind of array would call NumPy's functions by way of Python.
+            self._done[key] = self.place(np.asarray(literal.val))
         return self._done[key]
 
     def _step(self, do: Callable[..., Any], given: tuple[int, ...]) -> int:

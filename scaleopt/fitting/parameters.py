@@ -7,7 +7,6 @@ coordinate in which time is linear, and in which it may turn negative: θ = s u 
 (a latency), θ = s / u for what saves it (a rate). A fraction goes through its odds.
 """
 
-import enum
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, get_type_hints
@@ -21,7 +20,7 @@ from jax import Array
 _NEUTRAL_AT_ONE = ("fraction", "share")
 
 
-class Coordinate(enum.IntEnum):
+class Coordinate:
     """How a parameter θ depends on the unconstrained number u that is solved for."""
 
     LOG = 0
@@ -47,8 +46,8 @@ class Point(NamedTuple):
 
     def values(self) -> Any:
         """θ, the parameters themselves; within a JAX program a tracer, else a NumPy array."""
-        xp = jnp if isinstance(self.u, Array) else np
-        if xp is np and not np.any(self.coordinate):
+        xp = np if isinstance(self.u, np.ndarray) else jnp
+        if xp is np and not self.coordinate.any():
             return np.exp(self.u)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             branches = [
@@ -61,9 +60,9 @@ class Point(NamedTuple):
 
     def slopes(self) -> np.ndarray:
         """dθ/du of each parameter; each θ depends on its own u alone."""
+        if not self.coordinate.any():
+            return np.exp(self.u)
         u, scale = np.asarray(self.u), np.asarray(self.scale)
-        if not np.any(self.coordinate):
-            return np.exp(u)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             odds = 1 / (2 + np.exp(u) + np.exp(-u))
             branches = [np.exp(u), scale, -scale / u**2, odds]

@@ -18,7 +18,8 @@ from scaleopt.fitting.loss import charge
 from scaleopt.fitting.many import problem_of
 from scaleopt.fitting.parameters import Coordinate, Point
 from scaleopt.fitting.propagate import Estimate
-from scaleopt.fitting.result import Fit, check_level
+from scaleopt.fitting.ranges import check_level
+from scaleopt.fitting.result import Fit
 from scaleopt.fitting.rows import Solution, Tables
 from scaleopt.fitting.search import Problem
 

@@ -17,7 +17,9 @@ from jax import Array
 from scaleopt.fitting.on_host import Constants, apart
 from scaleopt.fitting.operations import Program, program_of
 from scaleopt.fitting.parameters import Coordinate, Parameters, Point
-from scaleopt.fitting.result import Fit, check_level, depends_on_blind
+from scaleopt.fitting.prediction import depends_on_blind
+from scaleopt.fitting.ranges import check_level
+from scaleopt.fitting.result import Fit
 
 _DRAWS = 4000
 _SEED = 0

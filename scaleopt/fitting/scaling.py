@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scaleopt.fitting.prediction import Prediction
 from scaleopt.fitting.provenance import Provenance
-from scaleopt.fitting.result import Prediction, check_level
+from scaleopt.fitting.ranges import check_level
 from scaleopt.fitting.scaling_misfit import independent, lasting, variance_ahead
 from scaleopt.fitting.term_sets import (
     SEED,

@@ -192,7 +192,7 @@ def group_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     if groups == len(group):
         return values
     if groups == 1:
-        return np.broadcast_to(values.mean(axis=-1, keepdims=True), values.shape)
+        return np.full_like(values, values.mean(axis=-1, keepdims=True))
     return (group_sums(values, group) / np.bincount(group))[..., group]
 
 
@@ -211,8 +211,8 @@ def _without_gaps(numbers: np.ndarray) -> np.ndarray:
 
 
 def _mean_square(values: np.ndarray, degrees: np.ndarray | float) -> _MeanSquare:
-    squares = np.sum(values**2, axis=-1)
-    return _MeanSquare(squares / np.maximum(degrees, 1.0), np.broadcast_to(degrees, squares.shape))
+    mean = np.sum(values**2, axis=-1) / np.maximum(degrees, 1.0)
+    return _MeanSquare(mean, np.full_like(mean, degrees))
 
 
 def _beyond_chance(outer: _MeanSquare, inner: _MeanSquare, chance: float = _CHANCE) -> np.ndarray:

@@ -48,7 +48,8 @@ class Place(NamedTuple):
     """(tables, parameters, rows): ∂ predicted / ∂u."""
 
 
-class Search(NamedTuple):
+@dataclass
+class Search:
     """Each table's best place so far, under which noise and loss, and where to look next."""
 
     table: np.ndarray
@@ -56,22 +57,28 @@ class Search(NamedTuple):
     measured: np.ndarray
     copies: np.ndarray
     point: Point
+    """How u is meant; where it is says `best`."""
     best: Place
+    stage: np.ndarray
+    damping: np.ndarray
+    scale: np.ndarray
+    """(tables, kinds): the noise."""
+    sharpness: np.ndarray
+    """The inverse noise of each row."""
     charge: Charge
     """Of the best place, for each row."""
     twice: np.ndarray
     """All that its rows are charged."""
-    scale: np.ndarray
-    sharpness: np.ndarray
-    """The inverse noise of each row."""
-    stage: np.ndarray
     tried: np.ndarray
-    damping: np.ndarray
-    steps: np.ndarray
+    """The u to look at next."""
+    steps: int = 1
 
     def of(self, which: np.ndarray) -> "Search":
         """The searches of some tables."""
-        return self if which.all() else jax.tree.map(lambda each: each[which], self)
+        if which.all():
+            return self
+        arrays = {name: each for name, each in vars(self).items() if name != "steps"}
+        return Search(**jax.tree.map(lambda each: each[which], arrays), steps=self.steps)
 
 
 class Aim(NamedTuple):
@@ -118,7 +125,7 @@ class Descent:
         with np.errstate(all="ignore"):
             search, ended = self._begun(tables, point, stage), []
             while len(search.table):
-                search = self._step(search)
+                self._step(search)
                 going = (search.stage < _STAGES) & (search.steps < _STEPS)
                 if not going.all():
                     ended.append((search.table[~going], self._ended(search.of(~going))))
@@ -138,63 +145,61 @@ class Descent:
         count = len(point.u)
         known = np.broadcast_to(self.rows.prior[0][self._known], (count, len(self._known)))
         measured = np.concatenate([tables.measured, known], axis=-1)
-        scale = np.ones((count, len(self.rows.kind)))
+        nothing = np.zeros(count)
         now = Search(
             table=np.arange(count),
             measured=measured,
             copies=np.concatenate([tables.copies, np.ones_like(known)], axis=-1),
             point=point,
             best=look(self.seconds, self.loss, self._known, point),
-            charge=Charge(measured, measured, measured),
-            twice=np.zeros(count),
-            scale=scale,
-            sharpness=scale,
             stage=np.full(count, stage),
-            tried=point.u,
             damping=np.full(count, _FIRST_DAMPING),
-            steps=np.ones(count, int),
+            scale=np.zeros((count, len(self.rows.kind))),
+            sharpness=measured,
+            charge=Charge(measured, measured, measured),
+            twice=nothing,
+            tried=point.u,
         )
-        now = self._turned(now, np.ones(count, bool))
-        return self._aimed(now, Aim.of(now))
+        self._turn(now, np.ones(count, bool))
+        self._aim(now, Aim.of(now))
+        return now
 
-    def _step(self, now: Search) -> Search:
+    def _step(self, now: Search) -> None:
         """Look at the place to try, keep it if it is better, and aim at the next."""
         tried = look(self.seconds, self.loss, self._known, now.point._replace(u=now.tried))
         there, twice = self._charged(now, tried)
         better = twice < now.twice
-        best, here, least = _where(better, (tried, there, twice), (now.best, now.charge, now.twice))
-        damping = now.damping * np.where(better, 0.1, 10.0)
-        now = now._replace(
-            best=best, charge=here, twice=least, damping=damping, steps=now.steps + 1
+        now.best, now.charge, now.twice = _where(
+            better, (tried, there, twice), (now.best, now.charge, now.twice)
         )
-        aim = Aim.of(now)
+        now.damping = now.damping * np.where(better, 0.1, 10.0)
+        now.steps += 1
+        aim, level = Aim.of(now), _LEVELS[now.stage]
         steepest = np.abs(aim.gradient).max(axis=-1)
         # Where a step no longer helps though the slope is small, only rounding is left of it.
-        level = _LEVELS[now.stage]
         rested = steepest < np.where(better, level, np.maximum(level, _NEARLY))
-        rested |= damping > _STUCK
-        if not rested.any():
-            return self._aimed(now, aim)
-        now = now._replace(stage=now.stage + rested)
-        turned = rested & (now.stage < _STAGES)
-        if turned.any():
-            now = self._turned(now, turned)
-            aim = Aim.of(now)
-        return self._aimed(now, aim)
+        rested |= now.damping > _STUCK
+        if rested.any():
+            now.stage = now.stage + rested
+            turned = rested & (now.stage < _STAGES)
+            if turned.any():
+                self._turn(now, turned)
+                aim = Aim.of(now)
+        self._aim(now, aim)
 
-    def _turned(self, now: Search, turned: np.ndarray) -> Search:
-        """The searches with the noise and the loss of the stage that begins for some of them."""
-        scale = np.where(turned[:, None], self._noise(now), now.scale)
-        now = now._replace(scale=scale, sharpness=self._sharpness(scale))
-        charged = _where(turned, self._charged(now, now.best), (now.charge, now.twice))
-        damping = np.where(turned, np.minimum(now.damping, _FIRST_DAMPING), now.damping)
-        return now._replace(charge=charged[0], twice=charged[1], damping=damping)
+    def _turn(self, now: Search, turned: np.ndarray) -> None:
+        """Estimate the noise of the stage that begins for some tables, and charge their rows so."""
+        now.scale = np.where(turned[:, None], self._noise(now), now.scale)
+        now.sharpness = self._sharpness(now.scale)
+        now.charge, now.twice = _where(
+            turned, self._charged(now, now.best), (now.charge, now.twice)
+        )
+        now.damping = np.where(turned, np.minimum(now.damping, _FIRST_DAMPING), now.damping)
 
-    def _aimed(self, now: Search, aim: Aim) -> Search:
-        """The searches with the next place to try."""
-        damping = np.maximum(now.damping, _LEAST_DAMPING)
-        change = aim.change(now.charge.curvature, damping)
-        return now._replace(tried=now.best.u + change, damping=damping)
+    def _aim(self, now: Search, aim: Aim) -> None:
+        """Choose the next place to try."""
+        now.damping = np.maximum(now.damping, _LEAST_DAMPING)
+        now.tried = now.best.u + aim.change(now.charge.curvature, now.damping)
 
     def _ended(self, found: Search) -> Solution:
         """What is kept of searches that are over."""
@@ -254,26 +259,24 @@ def look(seconds: RowSeconds, loss: Loss, known: np.ndarray, point: Point) -> Pl
     """
     theta, by_u = point.values(), point.slopes()
     predicted, slope = seconds(theta)
-    with np.errstate(all="ignore"):
-        slope = slope * by_u[..., None]
-        if loss.relative:
-            # A step in a linear coordinate may reach a time below 0, whose log is not a number:
-            # the search rejects that step. A finite residual would be one more outlier.
-            slope /= predicted[:, None]
-            predicted = np.log(predicted)
-        if len(known):
-            predicted = np.concatenate([predicted, np.log(theta[:, known])], axis=-1)
-            logs = np.eye(theta.shape[-1])[:, known] * (by_u / theta)[..., None]
-            slope = np.concatenate([slope, logs], axis=-1)
+    slope = slope * by_u[..., None]
+    if loss.relative:
+        # A step in a linear coordinate may reach a time below 0, whose log is not a number: the
+        # search rejects that step. A finite residual would be one more outlier.
+        slope /= predicted[:, None]
+        predicted = np.log(predicted)
+    if len(known):
+        predicted = np.concatenate([predicted, np.log(theta[:, known])], axis=-1)
+        logs = np.eye(theta.shape[-1])[:, known] * (by_u / theta)[..., None]
+        slope = np.concatenate([slope, logs], axis=-1)
     return Place(point.u, predicted, slope)
 
 
 def _where(condition: np.ndarray, one: Any, other: Any) -> Any:
     """One or the other of each table; one table's is not copied."""
-    if condition.all():
-        return one
-    if not condition.any():
-        return other
+    ones = np.count_nonzero(condition)
+    if ones in (0, len(condition)):
+        return one if ones else other
 
     def chosen(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.where(condition.reshape(-1, *[1] * (a.ndim - 1)), a, b)

@@ -118,7 +118,8 @@ class Squares:
     def _residual(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(places, cells + priors): what is missed at each u, in deviations, and its slope."""
         points = Point(u, *(np.broadcast_to(each, u.shape) for each in self.best[1:]))
-        there = look(self.seconds, self.loss, self.prior, points)
+        with np.errstate(all="ignore"):
+            there = look(self.seconds, self.loss, self.prior, points)
         heard = self.root_precision > 0
         miss = self.root_precision * (self.measured - there.predicted)
         slope = there.slope * self.root_precision

@@ -16,9 +16,11 @@ from scipy import special
 
 from scaleopt.fitting.fit import check_rows
 from scaleopt.fitting.parameters import Parameters
+from scaleopt.fitting.prediction import Prediction
 from scaleopt.fitting.prior import Prior
 from scaleopt.fitting.provenance import Provenance
-from scaleopt.fitting.result import Fit, Prediction, check_level, plain
+from scaleopt.fitting.ranges import check_level
+from scaleopt.fitting.result import Fit, plain
 from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.train_step_likeness import Misses, alike
 from scaleopt.fitting.train_step_priors import PRIORS, Believed, believed
@@ -192,7 +194,8 @@ def fit_train_steps(
         noise=(_noise(found, repeats),),
         observe=ObserveTrainStep.of(columns),
         columns=columns,
-        rows=table.assign(predicted_s=np.exp(log_time - found.misses.miss)[run]),
+        table=table.copy(),
+        predicted=np.exp(log_time - found.misses.miss)[run],
         unidentified=_untold(parameters, values, factor, resting),
         notes=notes,
         failure=_failure(belief, found.u),

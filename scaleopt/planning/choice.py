@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 
 from scaleopt.fitting.on_host import at_each
+from scaleopt.fitting.prediction import Prediction
 from scaleopt.fitting.propagate import Estimate
-from scaleopt.fitting.result import Fit, Prediction
+from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
 from scaleopt.planning.best import best_devices
 from scaleopt.planning.optimum import check_workload, optimal_devices

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from scaleopt.data.schema import TRAINING
-from scaleopt.fitting.result import Fit, check_level
+from scaleopt.fitting.ranges import check_level
+from scaleopt.fitting.result import Fit
 from scaleopt.units import format_si
 
 if TYPE_CHECKING:
