@@ -36,7 +36,7 @@ from scaleopt.fitting.train_step import TrainStepFit
 from scaleopt.fitting.train_step_likeness import alike
 from scaleopt.fitting.train_step_rows import training_columns
 from scaleopt.fitting.train_step_solve import log_time_of
-from scaleopt.planning.trial import expected_after, first_trial
+from scaleopt.planning.odds.trial import expected_after, first_trial
 
 FEW, DRAWS = 50, 256
 BINS = (0.0, 0.6, 0.8, 0.9, 0.97, 1.0)

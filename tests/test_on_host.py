@@ -12,7 +12,7 @@ from scaleopt.fitting.on_host import at_each
 from scaleopt.fitting.operations import program_of
 from scaleopt.models.machine import Machine, smooth_maximum
 from scaleopt.models.transformer import Transformer
-from scaleopt.planning.offer import Offer
+from scaleopt.planning.asking.offer import Offer
 from scaleopt.planning.plan import plan
 
 PLACES = np.random.default_rng(0).uniform(0.5, 4.0, (2, 20_000))

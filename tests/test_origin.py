@@ -8,7 +8,7 @@ import simulated
 
 import scaleopt as so
 from scaleopt.fitting.provenance import provenance
-from scaleopt.planning.choice import choose_devices
+from scaleopt.planning.devices.choice import choose_devices
 from scaleopt.show.origin import beside_the_datasheet, origin, origin_of_rows
 from scaleopt.show.record import record
 

@@ -9,12 +9,12 @@ from planned_runs import COMMON, MACHINE, gpt
 
 from scaleopt.models.checkpoint import checkpoint_interval, interrupted_time
 from scaleopt.models.memory import Precision
-from scaleopt.planning.layouts import SCHEDULES, Layouts
-from scaleopt.planning.limits import binding, infeasible
-from scaleopt.planning.offer import Offer
-from scaleopt.planning.options import Options
+from scaleopt.planning.asking.offer import Offer
 from scaleopt.planning.plan import plan
-from scaleopt.planning.tables import Problem, tables
+from scaleopt.planning.searching.layouts import SCHEDULES, Layouts
+from scaleopt.planning.searching.options import Options
+from scaleopt.planning.searching.tables import Problem, tables
+from scaleopt.planning.telling.limits import binding, infeasible
 from scaleopt.units import GB, TFLOP, hour
 
 

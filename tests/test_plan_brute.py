@@ -12,12 +12,12 @@ from oracles import planner as brute
 from scaleopt.models.machine import Machine
 from scaleopt.models.memory import Precision
 from scaleopt.models.transformer import Transformer
-from scaleopt.planning.entries import entries
-from scaleopt.planning.layouts import AXES, SCHEDULES, Bounds, Layouts, tiles
-from scaleopt.planning.options import Options
 from scaleopt.planning.plan import plan
-from scaleopt.planning.search import all_scores
-from scaleopt.planning.tables import Problem, tables
+from scaleopt.planning.searching.entries import entries
+from scaleopt.planning.searching.layouts import AXES, SCHEDULES, Bounds, Layouts, tiles
+from scaleopt.planning.searching.options import Options
+from scaleopt.planning.searching.search import all_scores
+from scaleopt.planning.searching.tables import Problem, tables
 from scaleopt.units import GB, hour
 
 SOMETIMES: list[dict[str, Any]] = [{}, {}, {"experts": 4, "active_experts": 2}, {"experts": 6}]

@@ -16,10 +16,10 @@ from scaleopt.fitting.train_step_likeness import alike
 from scaleopt.fitting.train_step_rows import training_columns
 from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import zero_terms
-from scaleopt.planning.certainty import certainty
-from scaleopt.planning.drawn_layouts import _SEED
+from scaleopt.planning.odds.certainty import certainty
+from scaleopt.planning.odds.drawn_layouts import _SEED
+from scaleopt.planning.odds.trial import first_trial
 from scaleopt.planning.plan import plan
-from scaleopt.planning.trial import first_trial
 from scaleopt.units import GB, hour
 
 TRUTH = replace(MACHINE, micro_batch_overhead=1e-3)

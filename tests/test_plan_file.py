@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from scaleopt.cli import app
-from scaleopt.planning.model_config import read_model
-from scaleopt.planning.wish_list import plan_from_file
+from scaleopt.planning.asking.model_config import read_model
+from scaleopt.planning.asking.wish_list import plan_from_file
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LLAMA = {

@@ -5,7 +5,7 @@ import pytest
 
 import scaleopt as so
 from scaleopt.data.catalog import NotKnownError
-from scaleopt.planning.wish_list import plan_from_file
+from scaleopt.planning.asking.wish_list import plan_from_file
 from scaleopt.units import hour
 
 MODEL = so.Transformer(hidden=512, layers=4, heads=8, vocab=1000, seq_len=128)

@@ -9,7 +9,7 @@ import pytest
 from planned_runs import COMMON, MACHINE, gpt
 
 from scaleopt.models.memory import Precision
-from scaleopt.planning.offer import Offer
+from scaleopt.planning.asking.offer import Offer
 from scaleopt.planning.plan import plan
 from scaleopt.units import GB
 

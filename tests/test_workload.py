@@ -20,8 +20,8 @@ from scaleopt.models.machine import Machine
 from scaleopt.models.sharded_matmul import MatmulGrid, ShardedMatmul
 from scaleopt.models.workload import DeviceWork, Message, plain_flops
 from scaleopt.models.workload_time import step_terms, workload_time
-from scaleopt.planning.limits import infeasible
 from scaleopt.planning.plan import plan
+from scaleopt.planning.telling.limits import infeasible
 from scaleopt.units import GB, MB, hour
 
 FREE = Machine(rate=1e14, bandwidth=math.inf, alpha=0.0, beta=0.0)

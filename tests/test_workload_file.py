@@ -5,8 +5,8 @@ import pytest
 from scaleopt.models.data_parallel import DataParallel
 from scaleopt.models.machine import Machine
 from scaleopt.models.workload import Message
+from scaleopt.planning.asking.wish_list import plan_from_file
 from scaleopt.planning.plan import plan
-from scaleopt.planning.wish_list import plan_from_file
 from scaleopt.units import GB, MB
 
 FILE = """

@@ -28,7 +28,7 @@ def conclude(
     """Fit, decide, print, and write what was concluded."""
     from scaleopt.fitting.calibrate import KINDS, calibrate
     from scaleopt.fitting.collective_rows import PASSES
-    from scaleopt.planning.choice import choose_devices, measured_workload
+    from scaleopt.planning.devices.choice import choose_devices, measured_workload
     from scaleopt.show.record import record
     from scaleopt.show.text import report
 

@@ -47,8 +47,8 @@ def next_(
     from scaleopt.data.measurements import MeasurementError
     from scaleopt.fitting.calibrate import calibrate
     from scaleopt.fitting.design import next_measurement
-    from scaleopt.planning.choice import measured_workload
-    from scaleopt.planning.optimum import optimal_devices
+    from scaleopt.planning.devices.choice import measured_workload
+    from scaleopt.planning.devices.optimum import optimal_devices
 
     stop_at_once("Stopped. Nothing was changed.")
     if target not in TARGETS:

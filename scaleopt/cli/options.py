@@ -39,7 +39,7 @@ def workload_of(flops: str | None, size: str | None) -> tuple[float, float] | No
         return None
     if flops is None or size is None:
         raise typer.BadParameter("--flops and --size describe one step: give both, or neither")
-    from scaleopt.planning.optimum import check_workload
+    from scaleopt.planning.devices.optimum import check_workload
     from scaleopt.units import parse
 
     try:

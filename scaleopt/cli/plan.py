@@ -11,7 +11,7 @@ from scaleopt.cli.ending import refuse, stop_at_once
 from scaleopt.cli.files import check_new, sentence
 
 if TYPE_CHECKING:
-    from scaleopt.planning.search import Tiles
+    from scaleopt.planning.searching.search import Tiles
 
 INFEASIBLE = 5
 """Exit code where nothing keeps every limit."""
@@ -32,7 +32,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Choose devices, batch and sharding for a training run."""
-    from scaleopt.planning.wish_list import plan_from_file
+    from scaleopt.planning.asking.wish_list import plan_from_file
 
     stop_at_once("Stopped.")
     if out is not None:

@@ -13,17 +13,10 @@ from scaleopt.models.memory import ZERO_STAGES, Precision
 from scaleopt.models.transformer import RECOMPUTE, Transformer
 from scaleopt.models.workload import Workload
 from scaleopt.models.workload_time import AnyMachine
-from scaleopt.planning.given import above_0
-from scaleopt.planning.goal import Goal, Limits, Run
-from scaleopt.planning.layouts import Bounds, Layouts
-from scaleopt.planning.offer import Offer
-from scaleopt.planning.options import Options
-from scaleopt.planning.result import Plan
-from scaleopt.planning.search import Tiles
-from scaleopt.planning.searched import Searched, least
-from scaleopt.planning.searched_layouts import SearchedLayouts
-from scaleopt.planning.tables import Problem, tables
-from scaleopt.planning.wishes import (
+from scaleopt.planning.asking.given import above_0
+from scaleopt.planning.asking.goal import Goal, Limits, Run
+from scaleopt.planning.asking.offer import Offer
+from scaleopt.planning.asking.wishes import (
     batches_of,
     bounds_of,
     check_draws,
@@ -34,7 +27,14 @@ from scaleopt.planning.wishes import (
     check_workload,
     options_of,
 )
-from scaleopt.planning.workload_search import SearchedWorkload
+from scaleopt.planning.result import Plan
+from scaleopt.planning.searching.layouts import Bounds, Layouts
+from scaleopt.planning.searching.options import Options
+from scaleopt.planning.searching.search import Tiles
+from scaleopt.planning.searching.searched import Searched, least
+from scaleopt.planning.searching.searched_layouts import SearchedLayouts
+from scaleopt.planning.searching.tables import Problem, tables
+from scaleopt.planning.searching.workload_search import SearchedWorkload
 from scaleopt.units import Scalar
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _trained(
     problem = Problem.of(model, offer.model, precision)
     known = tables(problem, layouts, options)
     if offer.fit is not None:
-        from scaleopt.planning.likeness import likeness, misses_of  # needs what fits need
+        from scaleopt.planning.searching.likeness import likeness, misses_of  # needs what fits need
 
         misses = misses_of(offer.fit, model)
         if misses is not None:
@@ -219,7 +219,7 @@ def _decided(done: Sequence[Searched], draws: int, level: float) -> Plan:
     best = done[which].fastest_fit(cell)
     if all(side.offer.fit is None for side in done):
         return Plan(best, tuple(done))
-    from scaleopt.planning.certainty import certainty  # only a fit needs what fits need
+    from scaleopt.planning.odds.certainty import certainty  # only a fit needs what fits need
 
     return Plan(best, tuple(done), certainty(done, best, draws=draws, level=level))
 

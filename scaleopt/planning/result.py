@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scaleopt.fitting.provenance import Provenance
-from scaleopt.planning.configuration import Configuration
-from scaleopt.planning.explain import explain
-from scaleopt.planning.origin import provenance
-from scaleopt.planning.pareto import pareto_front
-from scaleopt.planning.searched import Searched, side_of
+from scaleopt.planning.searching.configuration import Configuration
+from scaleopt.planning.searching.pareto import pareto_front
+from scaleopt.planning.searching.searched import Searched, side_of
+from scaleopt.planning.telling.explain import explain
+from scaleopt.planning.telling.origin import provenance
 from scaleopt.planning.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from scaleopt.planning.certainty import Certainty
+    from scaleopt.planning.odds.certainty import Certainty
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +69,7 @@ class Plan:
 
     @property
     def provenance(self) -> dict[str, Provenance]:
-        """Where each number is from that it rests on, by name; see `planning.origin`."""
+        """Where each number is from that it rests on, by name; see `planning.telling.origin`."""
         return provenance(self)
 
     def record(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 from scaleopt.data.catalog import catalog
 from scaleopt.fitting.provenance import rows_of
 from scaleopt.fitting.result import Fit
-from scaleopt.planning.choice import DeviceChoice
+from scaleopt.planning.devices.choice import DeviceChoice
 from scaleopt.units import format_si
 
 _MACHINE = ("table", "device_kind", "processor", "date")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
-from scaleopt.planning.choice import DeviceChoice
+from scaleopt.planning.devices.choice import DeviceChoice
 from scaleopt.units import format_si
 
 _POINTS = 200

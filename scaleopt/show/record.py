@@ -5,7 +5,7 @@ from typing import Any
 
 from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
-from scaleopt.planning.choice import DeviceChoice
+from scaleopt.planning.devices.choice import DeviceChoice
 from scaleopt.show.origin import origin
 from scaleopt.show.remarks import contradicted, remarks
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from scaleopt.data.steadiness import unsteady
 from scaleopt.fitting.result import Fit
-from scaleopt.planning.choice import DeviceChoice
+from scaleopt.planning.devices.choice import DeviceChoice
 
 _BUSY_CORES, _BUSY_SHARE = 0.2, 0.1
 _NOISY = 0.15

@@ -11,7 +11,7 @@ from rich.table import Table
 from scaleopt.fitting.propagate import Estimate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.step import StepTime
-from scaleopt.planning.choice import DeviceChoice
+from scaleopt.planning.devices.choice import DeviceChoice
 from scaleopt.show.diagnostics_rows import rows_against
 from scaleopt.show.origin import origin
 from scaleopt.show.remarks import any_row, contradicted, remarks

@@ -22,12 +22,12 @@ from simulated_machine import MACHINE, training_runs, without_habits
 import scaleopt as so
 from scaleopt.fitting.propagate import drawn_points
 from scaleopt.models.memory import Precision
-from scaleopt.planning.certainty import certainty
-from scaleopt.planning.entries import entries
-from scaleopt.planning.layouts import AXES, Layouts, tiles
-from scaleopt.planning.options import Options
-from scaleopt.planning.search import TILE, best_options, search
-from scaleopt.planning.tables import Problem, tables
+from scaleopt.planning.odds.certainty import certainty
+from scaleopt.planning.searching.entries import entries
+from scaleopt.planning.searching.layouts import AXES, Layouts, tiles
+from scaleopt.planning.searching.options import Options
+from scaleopt.planning.searching.search import TILE, best_options, search
+from scaleopt.planning.searching.tables import Problem, tables
 
 GPT3 = so.Transformer(hidden=12288, layers=96, heads=96, seq_len=2048, vocab=51200, dropout=True)
 MEMORY = 72e9

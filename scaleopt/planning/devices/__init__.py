@@ -1,0 +1,1 @@
+"""How many devices are best for a step whose time is known."""

@@ -1,0 +1,1 @@
+"""How sure a choice is, on machines drawn from a fit."""

@@ -1,0 +1,1 @@
+"""Every way to split a run, and what each takes."""
