@@ -18,6 +18,7 @@ from scaleopt.models.transformer import Transformer
 from scaleopt.models.zero import zero_terms
 from scaleopt.planning.odds.certainty import certainty
 from scaleopt.planning.odds.drawn_layouts import _SEED
+from scaleopt.planning.odds.drawn_offer import drawn_offer
 from scaleopt.planning.odds.trial import first_trial
 from scaleopt.planning.plan import plan
 from scaleopt.units import GB, hour
@@ -251,7 +252,7 @@ def test_a_forced_option_leaves_the_rivals_in(habitual, forced):
     """With one tensor device, or one replica, the option is no news, but the only one."""
     bound = plan(GPT, habitual, **RUN, **forced)
     assert bound.best is not None
-    drawn = bound.searched[0].drawn(bound.best, 16)
+    drawn = drawn_offer(bound.searched[0], bound.best, 16)
     assert len(np.unique(drawn.rows, axis=1).T) > 50  # one where it is taken for idle
 
 
@@ -262,7 +263,7 @@ def test_a_run_that_breaks_a_deadline_by_little_is_a_rival(habitual):
     assert cheap.best is not None
     tight = plan(GPT, habitual, objective="cost", deadline=0.99 * cheap.best.time, **wide)
     assert tight.best is not None
-    drawn = tight.searched[0].drawn(tight.best, 16)
+    drawn = drawn_offer(tight.searched[0], tight.best, 16)
     assert cheap.best.devices in drawn.devices
     assert cheap.best.devices < tight.best.devices
 

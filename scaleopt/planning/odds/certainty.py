@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from scaleopt.planning.odds.drawn import Drawn, Span
+from scaleopt.planning.odds.drawn_offer import drawn_offer, offer_span
 from scaleopt.planning.odds.trial import first_trial
 from scaleopt.planning.searching.configuration import Configuration
 from scaleopt.planning.searching.searched import Searched, least, side_of
@@ -160,7 +161,7 @@ def _drawn(side: Searched, best: Configuration, draws: int) -> Drawn | None:
     ours = best if side.offer is best.offer else side.fastest_fit(cell)
     if side.offer.fit is None:
         return _given(side, ours, cell, draws)
-    found = side.drawn(ours, draws)
+    found = drawn_offer(side, ours, draws)
     if side.offer.fit is best.offer.fit:
         return found
     # Another fit's machines are not drawn together with these.
@@ -222,7 +223,7 @@ def _span(side: Searched, best: Configuration, seconds: np.ndarray, level: float
     """The range of a step of the choice; of a machine that was given there is none."""
     if side.offer.fit is None:
         return Span(best.step_time, best.step_time, blind=False)
-    return side.span(best, seconds, level)
+    return offer_span(side, best, seconds, level)
 
 
 def _trial(values: np.ndarray, allowed: np.ndarray) -> tuple[int | None, float]:

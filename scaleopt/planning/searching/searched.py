@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from scaleopt.planning.asking.goal import Goal
 from scaleopt.planning.asking.offer import Offer
 from scaleopt.planning.searching.configuration import Configuration
 from scaleopt.planning.searching.search import Found, Leaders
-
-if TYPE_CHECKING:
-    from scaleopt.planning.odds.drawn import Drawn, Span
 
 Value = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """Of seconds of a step, devices and batch."""
@@ -86,14 +83,6 @@ class Searched(ABC):
     def unlike(self) -> list[str]:
         """What of the work itself no fit has seen."""
         return []
-
-    @abstractmethod
-    def drawn(self, best: Configuration, draws: int) -> "Drawn":
-        """The best configurations, a given one first, on machines that the offer's fit allows."""
-
-    @abstractmethod
-    def span(self, best: Configuration, seconds: np.ndarray, level: float) -> "Span":
-        """The range of a step of a configuration that takes so many seconds when drawn."""
 
     def values(self, value: Value, leaders: Leaders) -> np.ndarray:
         """A value of the fastest step of each cell; infinite where there is none."""

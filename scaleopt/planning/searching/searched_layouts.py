@@ -23,7 +23,7 @@ from scaleopt.planning.searching.tables import Problem, Tables
 from scaleopt.planning.searching.upgrade import upgrades
 
 if TYPE_CHECKING:
-    from scaleopt.planning.odds.drawn import Drawn, Span
+    pass
 
 
 @dataclass(frozen=True)
@@ -110,20 +110,6 @@ class SearchedLayouts(Searched):
         """What of the model itself no fit has seen: rows of training steps are of dense ones."""
         mixture = float(self.problem.model.experts) > 1
         return ["a mixture of experts: rows fitted are of dense models"] if mixture else []
-
-    def drawn(self, best: Configuration, draws: int) -> "Drawn":
-        """The best configurations, a given one first, on machines that the offer's fit allows."""
-        from scaleopt.planning.odds.drawn_layouts import drawn_layouts  # needs what fits need
-
-        assert self.offer.fit is not None
-        return drawn_layouts(self.offer.fit, self, best, draws)
-
-    def span(self, best: Configuration, seconds: np.ndarray, level: float) -> "Span":
-        """The range of a step of a configuration that takes so many seconds when drawn."""
-        from scaleopt.planning.odds.drawn_layouts import layout_span
-
-        assert self.offer.fit is not None
-        return layout_span(self.offer.fit, self, best, seconds, level)
 
 
 ALIKE = "beyond the model"

@@ -27,7 +27,7 @@ from scaleopt.planning.searching.workload_configuration import WorkloadConfigura
 from scaleopt.units import Scalar
 
 if TYPE_CHECKING:
-    from scaleopt.planning.odds.drawn import Drawn, Span
+    pass
 
 _LISTED = 1000
 """How many of the best are kept in the list."""
@@ -161,20 +161,6 @@ class SearchedWorkload(Searched):
             return any(next(splits(count, samples, node), None) for samples in self.batches)
 
         return np.array(sorted(itertools.islice(filter(divides, near), _NEAR)))
-
-    def drawn(self, best: Configuration, draws: int) -> "Drawn":
-        """The best splits, a given one first, on machines that the offer's fit allows."""
-        from scaleopt.planning.odds.drawn_splits import drawn_splits  # needs what fits need
-
-        assert self.offer.fit is not None
-        return drawn_splits(self.offer.fit, self, best, draws)
-
-    def span(self, best: Configuration, seconds: np.ndarray, level: float) -> "Span":
-        """The range of a step of a split that takes so many seconds when drawn."""
-        from scaleopt.planning.odds.drawn_splits import split_span
-
-        assert self.offer.fit is not None
-        return split_span(self.offer.fit, self, best, seconds, level)
 
 
 _FIRST = ("serial", "launch", "compute", "imbalance", "straggling", "memory")
