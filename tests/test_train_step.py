@@ -1,10 +1,12 @@
 """A machine from the step times of training runs: published ones, and what is refused."""
 
 import dataclasses
+import itertools
 import os
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,6 +21,7 @@ FOLDER = Path(os.environ.get("SCALEOPT_DATA", Path(__file__).parents[2] / "share
 RUN = {"hidden": 1024, "heads": 16, "layers": 12, "seq_len": 1024, "global_batch": 8}
 ROWS = pd.DataFrame({"op": "train_step", "devices": 1, "time_s": [1.0, 2.0], **RUN})
 ROWS["layers"] = [12, 24]
+FEW_AND_OTHERS = slice(20), slice(20, None)
 AXES = {"tp": "tensor", "dp": "data", "pp": "pipeline", "num_gpus": "devices"}
 
 
@@ -95,6 +98,10 @@ def test_large_runs_are_told_by_small_ones_and_a_few_of_their_own():
         ({"micro_batch": 3}, "row 0: data · micro_batch does not divide global_batch"),
         ({"recompute": "half"}, "recompute is 'half'; write one of none, selective, full"),
         ({"hidden": np.nan}, "row 0: hidden is nan"),
+        ({"active_experts": 2}, "row 0: active_experts is above experts"),
+        ({"experts": 6, "expert": 4}, "row 0: expert does not divide experts"),
+        ({"experts": 8, "expert": 4}, "row 0: expert does not divide data · context"),
+        ({"interleave": 2, "zero_bubble": 1}, "row 0: zero_bubble has no chunks of layers"),
     ],
 )
 def test_a_row_that_cannot_be_is_refused(wrong, says):
@@ -225,6 +232,31 @@ def test_what_is_predicted_is_the_machine_times_what_runs_alike_were_off_by():
     assert np.abs(np.log(unlike)).max() < 1e-3 < np.abs(np.log(fit.correction(others))).max()
     many = pd.concat([others] * 1200, ignore_index=True)
     np.testing.assert_array_equal(fit.correction(many)[-8:], fit.correction(others))
+
+
+def mixtures():
+    """Runs of mixtures of experts on the machine of `simulated_machine`, without noise."""
+    cases = itertools.product((1024, 2048), (1, 2, 4), (1, 2), (4, 8), (0, 1))
+    rows = pd.DataFrame(cases, columns=["hidden", "expert", "pipeline", "experts", "zero_bubble"])
+    rows = rows[(rows["pipeline"] > 1) | (rows["zero_bubble"] == 0)]
+    rows = rows.assign(heads=16, layers=8, seq_len=1024, vocab=51200, active_experts=2)
+    rows = rows.assign(data=4, tensor=2, global_batch=32, devices=8 * rows["pipeline"])
+    sizes = ("hidden", "heads", "layers", "seq_len", "vocab", "experts", "active_experts")
+    axes = ("data", "tensor", "pipeline", "expert", "zero_bubble")
+    given: dict[str, Any] = {name: jnp.asarray(rows[name]) for name in (*sizes, *axes)}
+    model = so.Transformer(**{name: given[name] for name in sizes})
+    time = MACHINE(model, so.Parallelism(**{name: given[name] for name in axes}, accumulation=8))
+    return rows.assign(op="train_step", time_s=np.asarray(time))
+
+
+def test_runs_of_mixtures_of_experts_are_fitted_as_they_are():
+    rows = mixtures()
+    few, others = (rows.sample(frac=1, random_state=0).iloc[part] for part in FEW_AND_OTHERS)
+    found, _ = misses(fit_train_steps(few), others)
+    assert np.mean(found) < 0.02
+    dense = {"experts": 1, "active_experts": 1, "expert": 1}
+    blind, _ = misses(fit_train_steps(few.assign(**dense)), others.assign(**dense))
+    assert np.mean(blind) > 0.03
 
 
 def test_a_run_of_a_kind_never_seen_has_a_wide_range():

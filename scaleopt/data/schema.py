@@ -82,6 +82,10 @@ TRAINING = (
     Column("feed_forward", "width of the MLP; four times hidden unless given", "whole", minimum=1),
     Column("gated", "1 where the MLP has a third matrix as gate", "flag"),
     Column("fused_attention", "1 where scores never go to memory", "flag"),
+    Column("experts", "MLPs of a layer, of which a token passes some", "whole", minimum=1),
+    Column("active_experts", "experts that each token passes", "whole", minimum=1),
+    Column("expert", "replicas that share the experts of each layer", "whole", minimum=1),
+    Column("zero_bubble", "1 where weights' gradients fill the pipeline's wait", "flag"),
 )
 """Of `train_step` rows alone: the model and its split. A table has those that it needs."""
 

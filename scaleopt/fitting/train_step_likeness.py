@@ -6,9 +6,9 @@ misses, log measured − log predicted, are taken as one Gaussian process over r
 
 K = aa' τ₁² exp(−d₁/ℓ₁) + τ₂² exp(−d₂/ℓ₂) + τ₃² exp(−d₂/ℓ₃) · [both across nodes] + σ²
 
-with d₁ the distance of two layers' shapes (tensor, hidden, tokens), d₂ that of two splits, each in
-doublings. A row unlike all others is predicted by the model alone, and with the width that misses
-have.
+with d₁ the distance of two layers' shapes (tensor, hidden, tokens, experts), d₂ that of two splits,
+each in doublings. A row unlike all others is predicted by the model alone, and with the width that
+misses have.
 
 Most shapes miss by a few percent, and a few by half: a kernel that suits them badly. Taken as alike
 these few would widen all the others and pull the constants, so each shape has a habit as large as
@@ -29,8 +29,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 KEPT = ("recompute", "sequence_parallel", "fused_attention", "zero")
-SHAPE = ("tensor", "hidden", "micro_batch", "seq_len", *KEPT)
-SPLIT = ("tensor", "data", "context", "pipeline", "micro_batch", "hidden", "layers", *KEPT)
+MIXED = ("experts", "active_experts", "expert")
+SHAPE = ("tensor", "hidden", "micro_batch", "seq_len", *MIXED, *KEPT)
+SPLIT = ("tensor", "data", "context", "pipeline", "micro_batch", "hidden", "layers", *MIXED, *KEPT)
 """What the distance of two shapes, and of two splits, is made of."""
 SCALES = np.array([0.08, 0.7, 0.03, 2.0, 0.10, 2.0, 0.02])
 """τ₁ ℓ₁ τ₂ ℓ₂ τ₃ ℓ₃ σ before any row is seen: misses of some percent, alike within a doubling."""

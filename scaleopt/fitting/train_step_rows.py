@@ -22,6 +22,10 @@ DEFAULTS = {
     "zero": 0.0,
     "gated": 0.0,
     "fused_attention": 0.0,
+    "experts": 1.0,
+    "active_experts": 1.0,
+    "expert": 1.0,
+    "zero_bubble": 0.0,
 }
 """What a row without the column, or with an empty cell, is taken to say."""
 FOLLOWING = {"kv_heads": ("heads", 1.0), "feed_forward": ("hidden", 4.0)}
@@ -35,7 +39,7 @@ def training_columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
 
     Raises:
         ValueError: a missing column, a recomputation that is not known, axes whose product is not
-            the devices, or a batch that they do not divide.
+            the devices, a batch that they do not divide, or experts that cannot be shared so.
     """
     for name in NEEDED:
         if name not in rows:
@@ -55,12 +59,24 @@ def training_columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
     refuse(
         rows, (batches < 1) | (batches % 1 != 0), "data · micro_batch does not divide global_batch"
     )
+    _refuse_experts(rows, columns)
     devices = columns["devices"]
     blank = pd.Series(np.nan, index=rows.index)
     nodes = rows.get("nodes", blank).to_numpy(float)
     alone = np.maximum(devices, NODE_SIZE)
     several = np.where(np.isnan(nodes), NODE_SIZE, devices / np.where(nodes > 0, nodes, 1.0))
     return columns | {"node_size": np.where(nodes == 1, alone, several)}
+
+
+def _refuse_experts(rows: pd.DataFrame, columns: dict[str, np.ndarray]) -> None:
+    """Raise on a row whose experts, or chunks of layers, cannot be so."""
+    experts, sharing = columns["experts"], columns["expert"]
+    refuse(rows, columns["active_experts"] > experts, "active_experts is above experts")
+    refuse(rows, experts % sharing != 0, "expert does not divide experts")
+    replicas = columns["data"] * columns["context"]
+    refuse(rows, replicas % sharing != 0, "expert does not divide data · context")
+    chunks = (columns["zero_bubble"] > 0) & (columns["interleave"] > 1)
+    refuse(rows, chunks, "zero_bubble has no chunks of layers, and interleave is above 1")
 
 
 def refuse(rows: pd.DataFrame, wrong: np.ndarray, rule: str) -> None:

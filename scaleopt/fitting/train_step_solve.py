@@ -56,14 +56,15 @@ class ObserveTrainStep(eqx.Module):
     def __call__(self, model: Machine, columns: dict[str, Array]) -> Array:
         """The seconds of each row."""
         names = ("hidden", "heads", "layers", "seq_len", "vocab", "kv_heads")
+        names = (*names, "experts", "active_experts")
         shape: dict[str, Any] = {name: columns[name] for name in names}
         # A gate is a third matrix: three of width f are two of width 3f/2.
         width = columns["feed_forward"] * jnp.where(columns["gated"] > 0, 1.5, 1.0)
         axes = ("data", "tensor", "pipeline", "micro_batch", "interleave", "recompute", "context")
+        axes = (*axes, "expert", "zero_bubble", "sequence_parallel")
         split = Parallelism(
             **{name: columns[name] for name in axes},
             accumulation=columns["global_batch"] / (columns["data"] * columns["micro_batch"]),
-            sequence_parallel=columns["sequence_parallel"],
         )
         machine = replace(model, node_size=columns["node_size"])
         models = [

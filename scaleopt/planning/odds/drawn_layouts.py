@@ -69,7 +69,7 @@ def layout_span(
     predicted = fit.predict(pd.DataFrame([_training_row(side, best)]), level=level)
     time, low, high = (float(part[0]) for part in predicted)
     if np.asarray(side.problem.model.experts) > 1:
-        # Rows know of no experts: their model's range, about this one's time.
+        # Dense rows say nothing here of experts: the range, about this one's time.
         low, high = (best.step_time * end / time for end in (low, high))
     tail = (1 - level) / 2
     least, most = np.quantile(seconds, [tail, 1 - tail])
@@ -80,9 +80,10 @@ def _training_row(side: SearchedLayouts, best: Configuration) -> dict[str, Any]:
     """A configuration as a row of a table of training runs."""
     model, split = side.problem.model, best.split
     sizes = ("hidden", "heads", "layers", "seq_len", "vocab", "kv_heads", "feed_forward")
+    sizes += ("experts", "active_experts")
     columns = {name: float(np.asarray(getattr(model, name))) for name in sizes}
     told = ("data", "tensor", "pipeline", "context", "micro_batch", "interleave")
-    told += ("sequence_parallel",)
+    told += ("sequence_parallel", "expert", "zero_bubble")
     columns |= {name: float(getattr(split, name)) for name in told}
     return columns | {
         "gated": float(model.gated),

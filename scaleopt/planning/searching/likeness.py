@@ -75,11 +75,13 @@ def misses_of(fit: "Fit[Any] | None", model: Transformer) -> Misses | None:
         model: that is planned for.
 
     Returns:
-        The misses; those of no row at all for a mixture of experts.
+        The misses; those of no row at all for a mixture of experts, where all rows are dense.
     """
     misses: Misses | None = getattr(fit, "misses", None)
-    # Rows are of dense models, whatever a mixture of experts has in common with them.
-    return misses.forgotten() if misses is not None and float(model.experts) > 1 else misses
+    if misses is None or float(model.experts) == 1:
+        return misses
+    mixed = misses.where.shape[:, SHAPE.index("experts")] > 0
+    return misses if mixed.any() else misses.forgotten()
 
 
 def likeness(misses: Misses, model: Transformer, layouts: Layouts, options: Options) -> Likeness:
@@ -133,7 +135,7 @@ def run_columns(model: Transformer, node_size: int, at: dict[str, np.ndarray]) -
 
 def _of_model(model: Transformer) -> dict[str, float]:
     """The columns of a run that are the model's."""
-    names = ("hidden", "layers", "seq_len", "fused_attention")
+    names = ("hidden", "layers", "seq_len", "fused_attention", "experts", "active_experts")
     return {name: float(np.asarray(getattr(model, name))) for name in names}
 
 
