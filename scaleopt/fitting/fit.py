@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import equinox as eqx
@@ -29,6 +30,10 @@ class CallModel(eqx.Module):
     def __call__(self, model: Any, columns: dict[str, Array]) -> Array:
         """The model's seconds for each row."""
         return model(**{name: columns[name] for name in self.arguments})
+
+
+_calling = lru_cache(256)(CallModel)
+_signature = lru_cache(256)(inspect.signature)
 
 
 def fit(
@@ -96,7 +101,7 @@ def fit(
     if own_loss is not None:
         check_loss(own_loss)
     arguments, columns, values = model_columns(model, table, measured)
-    parameters, observe = free_parameters(model, fixed), CallModel(arguments)
+    parameters, observe = free_parameters(model, fixed), _calling(arguments)
     if (by is None) != (not own):
         raise ValueError(
             f"by={by!r} and own={own}: give the column of groups and what is their own"
@@ -220,8 +225,10 @@ def _arguments(model: Any, columns: list[str]) -> tuple[str, ...]:
     if not callable(model):
         raise TypeError(f"the model {model!r} cannot be called; give a callable pytree")
     bound = set(getattr(model, "keywords", {}))
+    called = model.func if isinstance(model, partial) and not model.args else model
+    signature = (_signature if inspect.isfunction(called) else inspect.signature)(called)
     names = []
-    for name, parameter in inspect.signature(model).parameters.items():
+    for name, parameter in signature.parameters.items():
         if name in bound:
             continue
         if name in COLUMN_OF or name == "operations":

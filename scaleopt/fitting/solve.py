@@ -123,13 +123,14 @@ class Descent:
         """Where the search of each table ends that starts from its point, in this stage."""
         # A place without a time is not a number, and no better than any other.
         with np.errstate(all="ignore"):
-            search, ended = self._begun(tables, point, stage), []
-            while len(search.table):
+            search, ended, some = self._begun(tables, point, stage), [], True
+            while some:
                 self._step(search)
                 going = (search.stage < _STAGES) & (search.steps < _STEPS)
                 if not going.all():
                     ended.append((search.table[~going], self._ended(search.of(~going))))
-                    search = search.of(going)
+                    some = going.any()
+                    search = search.of(going) if some else search
         order = np.argsort(np.concatenate([table for table, _ in ended]))
         parts = zip(*(found for _, found in ended), strict=True)
         return Solution(*(np.concatenate(each)[order] for each in parts))
@@ -235,7 +236,8 @@ class Descent:
         if len(self._known):
             for each, square in zip(charged, charge(_SQUARES, miss[:, rows:]), strict=True):
                 each[:, rows:] = square
-        charged = Charge(*(each * now.copies for each in charged))
+        twice, influence, curvature = charged
+        charged = Charge(twice * now.copies, influence * now.copies, curvature * now.copies)
         return charged, charged.twice.sum(axis=-1)
 
     def _noise(self, now: Search) -> np.ndarray:

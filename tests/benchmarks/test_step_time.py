@@ -1,10 +1,9 @@
 """A million T(N), alone and with gradients: the compiled model against the same formulas in NumPy.
 
-Command: pytest tests/benchmarks --benchmark-enable
+Command: pytest tests/benchmarks/test_step_time.py --benchmark-enable
 
 Both count in float64, for every N from 1 to a million; the gradient is by alpha, beta, rate and
-serial_time. What counts is the ratio of the two medians of a group in one run. Without the option
-each runs once, untimed, and both are compared.
+serial_time. Without the option each runs once, untimed, and both are compared.
 
 With gradients a call returns 40 MB of new arrays. Where the allocator has handed the last ones back
 to the system, fetching the pages again takes longer than the arithmetic, for one or for both, and
@@ -17,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from paired import paired
 
 import scaleopt as so
 
@@ -24,9 +24,6 @@ FLOPS, SIZE = 1e15, 1e9
 AT = {"alpha": 5e-6, "beta": 1 / 25e9, "rate": 1e14, "serial_time": 0.0167}
 DEVICES = np.arange(1, 1_000_001, dtype=float)
 ROUNDING = 1e-12  # some ten roundings of float64, with room
-
-alone = pytest.mark.benchmark(group="a million T(N)", min_rounds=100)
-derived = pytest.mark.benchmark(group="a million T(N), each with its gradient", min_rounds=100)
 
 
 def seconds(parameters, devices):
@@ -37,13 +34,18 @@ def with_gradient(parameters, devices):
     return jax.vmap(jax.value_and_grad(seconds), in_axes=(None, 0))(parameters, devices)
 
 
-def compiled(function, benchmark):
-    """What the function gives at all N, timed once it is compiled."""
+def compiled(function):
+    """The function at all N, compiled."""
     with jax.enable_x64(True):
         parameters = {name: jnp.asarray(value) for name, value in AT.items()}
         devices, fast = jnp.asarray(DEVICES), jax.jit(function)
-        jax.block_until_ready(fast(parameters, devices))
-        return benchmark(lambda: jax.block_until_ready(fast(parameters, devices)))
+
+    def call():
+        with jax.enable_x64(True):
+            return jax.block_until_ready(fast(parameters, devices))
+
+    call()
+    return call
 
 
 def seconds_by_hand(parameters, devices):
@@ -70,33 +72,25 @@ def gradient_by_hand(parameters, devices):
     return time, slopes
 
 
-@alone
-def test_compiled(benchmark):
-    found = compiled(seconds, benchmark)
-    np.testing.assert_allclose(found, seconds_by_hand(AT, DEVICES), rtol=ROUNDING)
+@pytest.mark.benchmark(group="a million T(N)")
+def test_it_takes_less_than_numpy(benchmark):
+    mine, theirs, ratio = paired(
+        benchmark, compiled(seconds), lambda: seconds_by_hand(AT, DEVICES), rounds=100
+    )
+    np.testing.assert_allclose(mine, theirs, rtol=ROUNDING)
+    assert ratio < 1
 
 
-@alone
-def test_numpy(benchmark):
-    found = benchmark(seconds_by_hand, AT, DEVICES)
-    np.testing.assert_allclose(found, gradient_by_hand(AT, DEVICES)[0], rtol=ROUNDING)
-
-
-@derived
-def test_compiled_gradient(benchmark):
-    found, slopes = compiled(with_gradient, benchmark)
-    expected, by_hand = gradient_by_hand(AT, DEVICES)
-    np.testing.assert_allclose(found, expected, rtol=ROUNDING)
+@pytest.mark.benchmark(group="a million T(N), each with its gradient")
+def test_gradients_take_less_than_numpy(benchmark):
+    """NumPy's are held against differences of T, so that both are not alike by one mistake."""
+    (found, slopes), (time, by_hand), ratio = paired(
+        benchmark, compiled(with_gradient), lambda: gradient_by_hand(AT, DEVICES), rounds=100
+    )
+    np.testing.assert_allclose(found, time, rtol=ROUNDING)
     assert set(slopes) == set(by_hand)
     for name, slope in by_hand.items():
         np.testing.assert_allclose(slopes[name], slope, rtol=ROUNDING, err_msg=name)
-
-
-@derived
-def test_numpy_gradient(benchmark):
-    """Against differences of T, so that the two gradients are not alike by one mistake."""
-    time, slopes = benchmark(gradient_by_hand, AT, DEVICES)
-    for name, slope in slopes.items():
         step = 1e-4 * AT[name]
         above, below = (
             seconds_by_hand(AT | {name: AT[name] + change}, DEVICES) for change in (step, -step)
@@ -104,3 +98,4 @@ def test_numpy_gradient(benchmark):
         # What rounding T leaves of a difference, and the cubic term of the reciprocal of the rate.
         lost = 4 * np.finfo(float).eps * time / step
         assert (np.abs((above - below) / (2 * step) - slope) <= lost + 2e-8 * np.abs(slope)).all()
+    assert ratio < 1
