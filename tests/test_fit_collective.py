@@ -25,17 +25,17 @@ TRUTH = LinkEnvelope(
 )
 
 
-def simulated(counts, *, noise=0.03):
+def simulated(counts, *, link=TRUTH, noise=0.03):
     """All-reduces of the true link, with log-normal noise."""
     works = [(n, m) for n in counts for m in np.geomspace(512, 1e9, 15)]
     table = pd.DataFrame(works, columns=["devices", "size_bytes"]).assign(op="all_reduce")
-    exact = np.asarray(eqx.filter_jit(TRUTH)(*table[["devices", "size_bytes"]].to_numpy(float).T))
+    exact = np.asarray(eqx.filter_jit(link)(*table[["devices", "size_bytes"]].to_numpy(float).T))
     table["time_s"] = exact * np.exp(noise * np.random.default_rng(1).normal(size=len(exact)))
     return table, exact
 
 
 def test_the_model_keeps_the_contracts():
-    check_model(LinkEnvelope(launch=5e-6, alpha=1e-6, beta=1e-11))
+    check_model(LinkEnvelope(launch=5e-6, alpha=1e-6, beta=1e-11, start=2e-6))
 
 
 @pytest.mark.parametrize(("formula", "passes"), [(all_reduce_time, 2.0), (all_gather_time, 1.0)])
@@ -61,6 +61,23 @@ def test_two_protocols_are_found_and_the_next_device_count_lies_in_its_band():
     assert np.mean(np.abs(found.time / exact[next_one] - 1)) < 0.12
     within = (found.low <= exact[next_one]) & (exact[next_one] <= found.high)
     assert within.mean() >= 0.8
+
+
+def test_what_a_protocol_costs_besides_does_not_grow():
+    """A broad protocol that starts at 40 µs, of which twice the devices do not make 80."""
+    link = LinkEnvelope(
+        launch=8e-6,
+        alpha=np.array([1e-6, 2e-6]),
+        beta=np.array([1e-10, 5e-12]),
+        start=np.array([0.0, 4e-5]),
+        alpha_growth=2.0**0.9,
+    )
+    table, exact = simulated([2, 4, 16], link=link)
+    next_one = (table["devices"] == 16).to_numpy()
+    fit = fit_collective(table[~next_one])
+    found = fit.predict(table[next_one])
+    assert np.mean(np.abs(found.time / exact[next_one] - 1)) < 0.08
+    assert "besides" in fit.summary()
 
 
 def test_what_cannot_be_told_is_said():
@@ -91,7 +108,7 @@ def test_rows_that_are_no_collective_and_chains_change_nothing():
     plain = fit_collective(table)
     other = pd.DataFrame({"op": ["step"], "devices": [2], "time_s": [1.0]})
     empty = table.assign(size_bytes=0.0)
-    chained = table.assign(method="chain-8", time_s=8 * table["time_s"])
+    chained = table.assign(method="chain 8", time_s=8 * table["time_s"])
     fit = fit_collective(pd.concat([chained, empty.assign(method="single"), other]))
     once, eight = plain.predict(table), fit.predict(chained)
     # Eight times and one eighth differ by rounding, on which the search's last steps depend.

@@ -132,7 +132,7 @@ def _fitted(
     left_out = [fold.left_out for fold in folds]
     left_out = [everything, *left_out, *[everything] * (_MOST_FOLDS - len(folds))]
     numbers = range(1, PIECES + 1)
-    priors = [lent(prior(cells, pieces), others) for pieces in numbers]
+    priors = [lent(prior(cells, op, pieces), others) for pieces in numbers]
     lanes = [each for each in priors for _ in left_out]
     begun = [
         starts(each, pieces, len(left_out)) for pieces, each in zip(numbers, priors, strict=True)

@@ -25,15 +25,17 @@ class Numbers(NamedTuple):
     """(levels, 2): a and b, within a node and, where there are several, across them."""
     protocol: Array | np.ndarray
     """(PIECES, levels, 3): α, β and c."""
+    start: Array | np.ndarray
+    """(PIECES,): what each protocol but the first costs besides, over its α."""
     counts: Array | np.ndarray
     """(2, COUNTS): the factors on α and on β of single counts, which are no part of the law."""
 
 
 def numbers_of(u: Array | np.ndarray) -> Numbers:
     """The parts of a vector."""
-    levels = (len(u) - 3 - 2 * COUNTS) // (2 + 3 * PIECES)
+    levels = (len(u) - 3 - PIECES - 2 * COUNTS) // (2 + 3 * PIECES)
     parts, begun = [], 0
-    for shape in ((3,), (levels, 2), (PIECES, levels, 3), (2, COUNTS)):
+    for shape in ((3,), (levels, 2), (PIECES, levels, 3), (PIECES,), (2, COUNTS)):
         end = begun + math.prod(shape)
         parts.append(u[begun:end].reshape(shape))
         begun = end
@@ -53,8 +55,12 @@ def link_of(values: Numbers, pieces: int = PIECES) -> LinkEnvelope:
         for level, growth in enumerate(values.growth)
     ]
     across = {f"node_{name}": value for level in levels[1:] for name, value in level.items()}
-    launch = launch * values.protocol[0, 0, 0]
-    return LinkEnvelope(launch, **levels[0], **across, sharpness=sharpness, overlap=overlap)
+    alpha = values.protocol[:pieces, 0, 0]
+    # What the first protocol costs besides is the launch, which all have.
+    start = values.start[:pieces] * alpha * (np.arange(pieces) > 0)
+    return LinkEnvelope(
+        launch * alpha[0], **levels[0], **across, start=start, sharpness=sharpness, overlap=overlap
+    )
 
 
 @eqx.filter_jit
@@ -71,10 +77,11 @@ def log_time_there(u: Array, cell: Cells) -> Array:
     """
     numbers = numbers_of(u)
     message, sending = jnp.asarray(numbers.counts)[:, cell.place]
-    # The launch is in units of the first α, and is the same at every count.
-    whole = jnp.asarray(numbers.whole).at[0].add(-message)
+    # What is besides the messages is in units of an α, but the same at every count.
+    whole, start = jnp.asarray(numbers.whole).at[0].add(-message), numbers.start - message
     shift = jnp.stack([message, sending, jnp.zeros_like(message)])
-    return _log_time(numbers._replace(whole=whole, protocol=numbers.protocol + shift), cell)
+    protocol = numbers.protocol + shift
+    return _log_time(numbers._replace(whole=whole, protocol=protocol, start=start), cell)
 
 
 def _log_time(logs: Numbers, cells: Cells) -> Array:

@@ -1,8 +1,9 @@
 """What is known of a link before its cells are fitted, and where the search of it begins.
 
 The widths say how far links of all kinds lie apart. A ring's messages grow as N − 1, a tree's as
-log N; bandwidth stays, but that of two devices, which are a pair, differs from that around a ring
-of many. What a table tells of itself is stronger than all of this.
+log N, and those of an all-to-all do not wait for each other; bandwidth stays, but that of two
+devices, which are a pair, differs from that around a ring of many. What a table tells of itself is
+stronger than all of this.
 """
 
 from collections.abc import Iterable
@@ -17,12 +18,16 @@ _ABSENT, _FIXED = 60.0, 1e-3
 """How much slower, as a log, a protocol is that a link does without, and how firmly."""
 _LAUNCH, _LAUNCH_PULL = 7.0, 0.8
 """The launch over the first α."""
+_START, _START_PULL = 2.0, 1.0
+"""What a protocol costs besides, over its α: 0.8 to 3.4 in the table that NCCL chooses by."""
 _RING, _TREE, _ALPHA_EXPONENT_PULL = 0.9, 0.4, 0.2
-"""The most that messages are expected to grow, as N to this power, in a node and across nodes."""
+"""The most that messages are expected to grow, as N to this power: in turns around a node; across
+nodes, or where all are sent at once."""
 _BETA_EXPONENT_PULL = 0.06
 _CROWDING_PULL = 0.4
-_SWITCHED, _SWITCHED_SLOPE, _SWITCHED_MOST = 5e-12, 0.3, 0.35
-"""A link faster than this is switched, and a ring gets more of it than a pair does [s/B]."""
+_SWITCHED, _SWITCHED_SLOPE, _SWITCHED_MOST = 1.6e-11, 0.3, 0.35
+"""A link faster than this, which is 16 lanes of PCIe 5.0, is switched, and a ring gets more of it
+than a pair does [s/B]."""
 _COUNT_PULL = 0.07
 """How far α and β of one count lie from the law."""
 _BELOW, _LOOSE_PULL = 1.5, 4.0
@@ -41,14 +46,15 @@ class Prior(NamedTuple):
     width: np.ndarray
 
 
-def prior(cells: Cells, pieces: int) -> Prior:
+def prior(cells: Cells, op: str, pieces: int) -> Prior:
     """What is known of a link of so many protocols from the extremes of its cells.
 
     A protocol that it does without is so slow that it never wins.
     """
     levels = 1 + int(cells.nodes.max() > 1)
     per_byte = (cells.log_time - np.log(np.maximum(cells.size, 1.0) * cells.passes)).min()
-    exponents = [_exponent(cells.devices / cells.nodes, _RING), _exponent(cells.nodes, _TREE)]
+    inside = _TREE if op == "all_to_all" else _RING
+    exponents = [_exponent(cells.devices / cells.nodes, inside), _exponent(cells.nodes, _TREE)]
     growth = np.log(2) * np.stack([exponents[:levels], np.zeros(levels)], axis=1)
     protocol = np.zeros((PIECES, levels, 3))
     protocol[..., 0] = cells.log_time.min() - _BELOW
@@ -60,11 +66,13 @@ def prior(cells: Cells, pieces: int) -> Prior:
     pulls[pieces:] = _FIXED
     counts = np.zeros((2, COUNTS))
     whole = np.log([_LAUNCH, _SHARPNESS, 1.0])
-    centre = Numbers(whole, growth, protocol, counts)
+    start = np.full(PIECES, np.log(_START))
+    centre = Numbers(whole, growth, protocol, start, counts)
     width = Numbers(
         np.array([_LAUNCH_PULL, _SHARPNESS_PULL, _OVERLAP_PULL]),
         np.full_like(growth, np.log(2) * np.array([_ALPHA_EXPONENT_PULL, _BETA_EXPONENT_PULL])),
         pulls,
+        np.full_like(start, _START_PULL),
         counts + _COUNT_PULL,
     )
     return Prior(vector_of(centre), vector_of(width))

@@ -184,12 +184,11 @@ class CollectiveFit:
                 f"  launch {format_si(float(link.launch), 's')}, messages "
                 f"∝ N^{np.log2(float(link.alpha_growth)):.2f}"
             )
-            pieces = np.stack(
-                [np.atleast_1d(each) for each in (link.alpha, link.beta, link.crowding)], axis=1
-            )
-            for alpha, beta, crowding in pieces:
+            pieces = (link.alpha, link.start, link.beta, link.crowding)
+            for alpha, start, beta, crowding in zip(*map(np.atleast_1d, pieces), strict=True):
                 lines.append(
-                    f"  α {format_si(alpha, 's')}, 1/β {format_si(1 / beta, 'B/s')} of a pair, "
+                    f"  α {format_si(alpha, 's')}, {format_si(start, 's')} besides, "
+                    f"1/β {format_si(1 / beta, 'B/s')} of a pair, "
                     f"{format_si(1 / (beta * crowding), 'B/s')} of many"
                 )
         return "\n".join([*lines, *self.notes])

@@ -2,8 +2,8 @@
 
 The textbook line assumes one protocol and counts its messages. A library picks among several by
 size, and each takes a schedule between a ring, whose messages grow as N, and a tree, whose messages
-grow as log N. So every protocol has an α and a β of its own, and two ratios by which its messages
-and its bytes grow where the devices double.
+grow as log N. So every protocol has an α, a β and a fixed cost of its own, and two ratios by which
+its messages and its bytes grow where the devices double.
 """
 
 import equinox as eqx
@@ -19,7 +19,7 @@ class LinkEnvelope(eqx.Module):
 
     T = launch + (Σ_i T_i^−s)^(−1/s)
 
-    T_i = (A_i^q + B_i^q)^(1/q)
+    T_i = t_i + (A_i^q + B_i^q)^(1/q)
 
     A_i = p [2 f(L) a^log₂(L/2) α + 2 f(n) a'^log₂(n/2) α'],   f(N) = (N − 1)/N,
 
@@ -36,7 +36,8 @@ class LinkEnvelope(eqx.Module):
     '3.65e-05'
 
     Source: R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19(1), 2005, for the counts that it lies
-    between; protocols as in NCCL's LL, LL128 and Simple.
+    between; protocols as in NCCL's LL, LL128 and Simple, each of which its src/graph/tuning.cc
+    charges a latency that is the same for every N, beside that of its messages.
     """
 
     launch: Seconds
@@ -45,6 +46,8 @@ class LinkEnvelope(eqx.Module):
     """(protocols,), α, time of an empty message between two devices."""
     beta: SecondsPerByte
     """(protocols,), β, inverse of the bandwidth of one device in one direction, of two devices."""
+    start: Seconds = 0.0
+    """(protocols,), t, what a protocol costs besides, whatever N and M."""
     alpha_growth: Ratio = 2.0
     """(protocols,), a, by how much the messages grow where the devices double: 2 in a ring."""
     beta_growth: Ratio = 1.0
@@ -72,7 +75,7 @@ class LinkEnvelope(eqx.Module):
         """The seconds of one collective.
 
         Args:
-            devices: N, number of devices; at 1 only the launch remains.
+            devices: N, number of devices; at 1 only the launch and the least start remain.
             size: M [B], bytes of the full array, in an all-to-all of one device's part.
             passes: p, how often the array goes around: 2 in an all-reduce, else 1.
             nodes: n, over how many nodes the devices are spread evenly.
@@ -95,7 +98,8 @@ class LinkEnvelope(eqx.Module):
             _grown(inside, self.beta, self.beta_growth, self.crowding)
             + _grown(across, self.node_beta, self.node_beta_growth, self.node_crowding)
         )
-        return passes[..., None] * _overlapped(messages, sending, self.overlap)
+        (start,) = real(self.start)
+        return start + passes[..., None] * _overlapped(messages, sending, self.overlap)
 
 
 def _grown(parts: Array, of_two: Scalar, growth: Scalar, crowding: Scalar = 1.0) -> Array:
