@@ -133,6 +133,22 @@ def test_the_smallest_relaxation_would_do_and_less_would_not(limit):
     assert "What would do" in found.explain()
 
 
+@pytest.mark.parametrize("more", [{}, {"devices": [1, 2]}, {"budget": 1e-3}])
+def test_two_limits_that_break_together_are_both_named(more):
+    wishes: dict[str, Any] = COMMON | {"memory": 0.2 * GB, "deadline": 1.0} | more
+    found = plan(gpt(), MACHINE, **wishes)
+    text, why = found.explain(), infeasible(found.searched)
+    assert found.best is None
+    assert [short.kind for short in why.shortfalls] == ["the leanest"]
+    assert {"memory", "deadline"} <= set(why.shortfalls[0].breaks)
+    assert "breaks the memory of a device" in text
+    assert "breaks the deadline" in text
+    assert "no single limit" in text
+    # The leanest there is, whatever it takes.
+    free = plan(gpt(), MACHINE, **{**wishes, "deadline": None, "budget": None})
+    assert why.shortfalls[0].found.memory == infeasible(free.searched).shortfalls[0].found.memory
+
+
 ODD: dict[str, Any] = {"devices": [7, 13]}
 
 

@@ -1,6 +1,7 @@
 """Work that is no transformer: its plans against brute force, and what must hold of any of them."""
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -376,6 +377,19 @@ def test_a_plan_on_a_fit_says_how_sure_it_is(fit):
         best = whole.best.cost if whole.best is not None else ours.best.cost
         regrets.append(max(ours.best.cost / best - 1, 0))
     assert sure.regret == pytest.approx(np.mean(regrets), abs=1e-4)
+
+
+def test_work_far_from_what_was_fitted_is_said(fit):
+    wishes: dict[str, Any] = {"memory": 800 * GB, "devices": 8, "draws": 16}
+    near = plan(NETWORK, fit, global_batch=1024, **wishes).explain()
+    assert "FLOP a device and step" not in near
+    large = replace(NETWORK, gradient_bytes=1 * GB, moved_bytes=1 * MB)
+    far = plan(large, fit, global_batch=8 * 1024, **wishes).explain()
+    said = far.split("Beyond what was measured:")[1].split("How sure:")[0]
+    # The largest of the steps has 128 samples on each device.
+    assert "25.2 TFLOP a device and step: at most 3.15 TFLOP in the rows fitted" in said
+    assert "1 GB in a message: at most 102 MB in the rows fitted" in said
+    assert "moved_bytes: steps tell no memory bandwidth" in said
 
 
 def test_text_is_refused_where_it_enters():

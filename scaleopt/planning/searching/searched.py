@@ -80,8 +80,8 @@ class Searched(ABC):
     def possible(self) -> np.ndarray:
         """Numbers of devices near those asked for over which the work can be split."""
 
-    def unlike(self) -> list[str]:
-        """What of the work itself no fit has seen."""
+    def unlike(self, found: Configuration) -> list[str]:
+        """What of the work itself, done in a way, the offer's fit has not seen."""
         return []
 
     def values(self, value: Value, leaders: Leaders) -> np.ndarray:

@@ -106,7 +106,7 @@ class SearchedLayouts(Searched):
         """Numbers of devices near those asked for on which there are splits."""
         return self.layouts.possible(2 * int(self.layouts.devices[-1]))
 
-    def unlike(self) -> list[str]:
+    def unlike(self, found: Configuration) -> list[str]:
         """What of the model itself no fit has seen: rows of training steps are of dense ones."""
         mixture = float(self.problem.model.experts) > 1
         return ["a mixture of experts: rows fitted are of dense models"] if mixture else []

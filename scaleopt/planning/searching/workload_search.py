@@ -8,13 +8,14 @@ transformer's.
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
 
 from scaleopt.fitting.on_host import as_numbers, at_each
+from scaleopt.models.step import StepTime
 from scaleopt.models.workload import Workload
 from scaleopt.models.workload_time import AnyMachine, step_terms, workload_time
 from scaleopt.planning.asking.goal import Goal
@@ -24,13 +25,12 @@ from scaleopt.planning.searching.search import Best, Found, Leaders, Shortlist
 from scaleopt.planning.searching.searched import Named, Scores, Searched
 from scaleopt.planning.searching.upgrade import upgrades
 from scaleopt.planning.searching.workload_configuration import WorkloadConfiguration
-from scaleopt.units import Scalar
-
-if TYPE_CHECKING:
-    pass
+from scaleopt.units import Scalar, format_si
 
 _LISTED = 1000
 """How many of the best are kept in the list."""
+_ALIKE = 2.0
+"""Up to so many times what was measured a fit is not said to be far from it."""
 _NEAR = 6
 """How many numbers of devices are named where none of those asked for will do."""
 
@@ -150,6 +150,35 @@ class SearchedWorkload(Searched):
             return at_each(_scores, machine, self.workload, found.split)[0]
 
         return upgrades(self.machine, seconds)
+
+    def unlike(self, found: Configuration) -> list[str]:
+        """Work of which the fit's rows have not seen as much, or messages as large."""
+        if self.offer.fit is None:
+            return []
+        rows, work = self.offer.fit.rows, self.workload.work(found.split)
+        seen = {
+            name: float((rows[name] / (rows["devices"] if name == "flops" else 1)).max())
+            for name in ("flops", "size_bytes")
+            if name in rows
+        }
+        flops = sum(float(np.asarray(product.flops)) for product in work.products)
+        messages = [one for each in work.messages.values() for one in each if float(one.times) > 0]
+        size = max((float(np.asarray(one.size)) for one in messages), default=0.0)
+        said = [
+            f"{format_si(value, unit)} {where}: at most {format_si(most, unit)} in the rows fitted"
+            for value, most, unit, where in (
+                (flops, seen.get("flops", np.nan), "FLOP", "a device and step"),
+                (size, seen.get("size_bytes", np.nan), "B", "in a message"),
+            )
+            if value > _ALIKE * most
+        ]
+        moved = float(np.asarray(getattr(self.workload, "moved_bytes", 0.0)))
+        if moved and isinstance(self.machine, StepTime):
+            said.append(
+                "moved_bytes: steps tell no memory bandwidth; what those fitted moved is in their "
+                "rate, and nothing is added for it"
+            )
+        return said
 
     def possible(self) -> np.ndarray:
         """The numbers of devices nearest to those asked for over which there is a split."""

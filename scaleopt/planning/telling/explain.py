@@ -47,7 +47,7 @@ def explain(plan: "Plan") -> str:
     ]
     said = extrapolations(best)
     if best.offer.fit is not None:
-        said = _side(plan, best).unlike() + said
+        said = _side(plan, best).unlike(best) + said
     if said:
         parts += ["", "Beyond what was measured:", *_indent(*said)]
     if plan.certainty is not None:
@@ -172,7 +172,7 @@ def _difference(plan: "Plan", best: Configuration, other: Configuration) -> str:
 
 
 def _unfeasible(plan: "Plan", why: Infeasible) -> str:
-    if not why.shortfalls and not why.relaxed:
+    if not why.shortfalls:
         return _no_split(plan, why)
     lines = ["Nothing keeps every limit."]
     for short in why.shortfalls:
@@ -210,6 +210,7 @@ def _no_split(plan: "Plan", why: Infeasible) -> str:
     listed = ", ".join(map(str, itertools.islice(asked.tolist(), 6)))
     return (
         f"The {plan.searched[0].subject} cannot be split evenly over {listed}"
-        f"{' …' if len(asked) > 6 else ''} devices: {plan.searched[0].undivided} do not divide.\n"
+        f"{' …' if len(asked) > 6 else ''} device{'' if listed == '1' else 's'}: "
+        f"{plan.searched[0].undivided} do not divide.\n"
         f"Numbers of devices that would do: {', '.join(map(str, near))}."
     )

@@ -4,10 +4,11 @@ Lifting a limit and asking again is a question to what the search has kept, not 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from scaleopt.planning.asking.goal import Limits
 from scaleopt.planning.searching.configuration import Configuration
 from scaleopt.planning.searching.searched import Searched, Value, least, side_of
 
@@ -104,13 +105,19 @@ def _shortfalls(sides: Sequence[Searched]) -> list[Shortfall]:
             found.append(
                 Shortfall(f"the {kind} that fits", candidate, _broken(sides[which], candidate))
             )
-    if not found:
-        # No limit of time was set so tight that nothing is fast enough: the leanest of these.
-        value, which, cell = least([side.found.leanest.value for side in sides])
-        if value < np.inf:
-            candidate = sides[which].leanest(cell)
-            found.append(Shortfall("the leanest", candidate, _broken(sides[which], candidate)))
-    return found
+    return found or [_leanest(sides)]
+
+
+def _leanest(sides: Sequence[Searched]) -> Shortfall:
+    """The leanest of those that are fast enough, or of all where none is."""
+    value, which, cell = least([side.found.leanest.value for side in sides])
+    searched = sides[which]
+    if value == np.inf:
+        free = [side.again(replace(side.goal, limits=Limits())) for side in sides]
+        _, which, cell = least([side.found.leanest.value for side in free])
+        searched = free[which]
+    candidate = searched.leanest(cell)
+    return Shortfall("the leanest", candidate, _broken(sides[which], candidate))
 
 
 def _broken(side: Searched, candidate: Configuration) -> dict[str, tuple[float, float]]:
