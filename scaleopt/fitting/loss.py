@@ -173,6 +173,10 @@ def medians(values: np.ndarray, count: np.ndarray) -> np.ndarray:
     Returns:
         (tables, groups); with an even number of rows the two in the middle are averaged.
     """
+    if (count == 1).all():
+        ordered, rows = np.sort(values, axis=-1), values.shape[-1]
+        middle = (ordered[:, (rows - 1) // 2] + ordered[:, rows // 2]) / 2
+        return np.repeat(middle[:, None], count.shape[1], axis=1)
     order, table = np.argsort(values, axis=-1), np.arange(len(values))[:, None]
     ordered = values[table, order]
     group = np.arange(count.shape[1])[:, None]

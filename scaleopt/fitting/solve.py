@@ -28,14 +28,17 @@ from scaleopt.fitting.seconds import RowSeconds
 
 _CONVEX = np.array([True, True, False, False, False, False])
 """Whether a stage's loss is convex; the last entry is of searches that have ended."""
+_NEARLY = 1e-4
 _LEVELS = np.array([1e-1, 1e-1, 1e-2, 1e-3, 1e-8, 0.0])
 """How small the slope of the loss must be at its end, in units of each parameter's noise."""
+_RESTED = np.stack([np.maximum(_LEVELS, _NEARLY), _LEVELS])
+"""The same after a step that no longer helped, when only rounding may be left, and after others."""
 _STAGES = 5
 NEAR = 2
 """The stage that begins at a point which the final loss has led to."""
 _STEPS = 1000
 _FIRST_DAMPING, _LEAST_DAMPING, _STUCK = 1e-3, 1e-12, 1e8
-_NEARLY, _FARTHEST = 1e-4, 5.0
+_FARTHEST = 5.0
 _SQUARES = Loss(robust=False)
 
 
@@ -71,14 +74,18 @@ class Search:
     """All that its rows are charged."""
     tried: np.ndarray
     """The u to look at next."""
+    once: bool
+    """Whether each row of each table is there once."""
     steps: int = 1
 
     def of(self, which: np.ndarray) -> "Search":
         """The searches of some tables."""
         if which.all():
             return self
-        arrays = {name: each for name, each in vars(self).items() if name != "steps"}
-        return Search(**jax.tree.map(lambda each: each[which], arrays), steps=self.steps)
+        common = {"once", "steps"}
+        arrays = {name: each for name, each in vars(self).items() if name not in common}
+        here = jax.tree.map(lambda each: each[which], arrays)
+        return Search(**here, once=self.once, steps=self.steps)
 
 
 class Aim(NamedTuple):
@@ -99,12 +106,12 @@ class Aim(NamedTuple):
         # Not longer than a u itself: the log of what is best absent moves the rows the less the
         # lower it is, and steps in units of its own effect would never end.
         unit = ~now.point.frozen / np.sqrt(np.maximum(seen, 1.0))
-        return cls(unit, slope, unit * (slope @ now.charge.influence[..., None])[..., 0])
+        slope = slope * unit[..., None]
+        return cls(unit, slope, (slope @ now.charge.influence[..., None])[..., 0])
 
     def change(self, curvature: np.ndarray, damping: np.ndarray) -> np.ndarray:
         """The damped Newton step, not too far for a log."""
         square = (self.slope * curvature[:, None]) @ self.slope.mT
-        square *= self.unit[:, None] * self.unit[..., None]
         np.einsum("tpp->tp", square)[...] += damping[:, None]
         change = self.unit * np.linalg.solve(square, self.gradient[..., None])[..., 0]
         farthest = np.abs(change).max(axis=-1, keepdims=True)
@@ -126,7 +133,7 @@ class Descent:
             search, ended, some = self._begun(tables, point, stage), [], True
             while some:
                 self._step(search)
-                going = (search.stage < _STAGES) & (search.steps < _STEPS)
+                going = search.stage < (_STAGES if search.steps < _STEPS else 0)
                 if not going.all():
                     ended.append((search.table[~going], self._ended(search.of(~going))))
                     some = going.any()
@@ -160,6 +167,7 @@ class Descent:
             charge=Charge(measured, measured, measured),
             twice=nothing,
             tried=point.u,
+            once=bool((tables.copies == 1).all()),
         )
         self._turn(now, np.ones(count, bool))
         self._aim(now, Aim.of(now))
@@ -175,10 +183,8 @@ class Descent:
         )
         now.damping = now.damping * np.where(better, 0.1, 10.0)
         now.steps += 1
-        aim, level = Aim.of(now), _LEVELS[now.stage]
-        steepest = np.abs(aim.gradient).max(axis=-1)
-        # Where a step no longer helps though the slope is small, only rounding is left of it.
-        rested = steepest < np.where(better, level, np.maximum(level, _NEARLY))
+        aim = Aim.of(now)
+        rested = np.abs(aim.gradient).max(axis=-1) < _RESTED[1 * better, now.stage]
         rested |= now.damping > _STUCK
         if rested.any():
             now.stage = now.stage + rested
@@ -236,8 +242,8 @@ class Descent:
         if len(self._known):
             for each, square in zip(charged, charge(_SQUARES, miss[:, rows:]), strict=True):
                 each[:, rows:] = square
-        twice, influence, curvature = charged
-        charged = Charge(twice * now.copies, influence * now.copies, curvature * now.copies)
+        if not now.once:
+            charged = Charge(*(each * now.copies for each in charged))
         return charged, charged.twice.sum(axis=-1)
 
     def _noise(self, now: Search) -> np.ndarray:
