@@ -73,6 +73,11 @@ def sweep(
         cells = [cell for cell in planned if not only or cell.op in only]
         prepared, left_out = _prepare(cells, peers, progress)
         allowed = min(effort.seconds, effort.budget - (now() - begin))
+        if allowed <= 0:
+            left_out.append(
+                "more than one round: compiling and checking took all of the "
+                f"{effort.budget:.3g} s that the budget gives a run; give it more time"
+            )
         limits = replace(effort, seconds=allowed)
         _rounds(prepared, peers, confinement, rows, limits, progress, seed)
         return left_out

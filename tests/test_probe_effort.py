@@ -61,6 +61,14 @@ def test_a_budget_is_kept(tmp_path, devices):
     assert table["round"].max() >= 1
 
 
+def test_a_budget_that_compiling_uses_up_is_said(tmp_path, devices):
+    with so.MeasurementWriter(tmp_path / "t.csv", describe(devices)) as writer:
+        effort = replace(TINY, budget=1e-3, side=64)
+        said = sweep(devices, writer, effort, lambda *_: None, only=REDUCED)
+    assert said[-1].startswith("more than one round: compiling and checking took all of the 0.001")
+    assert set(so.read_measurements(tmp_path / "t.csv").table["round"]) == {0}
+
+
 def test_a_wanted_precision_ends_the_rounds(tmp_path, devices):
     """Six rounds are the fewest that bound a median; a half width of 50 times it comes soon."""
     effort = Effort(30.0, 3, 200, 1, 4, 64, precision=50.0)
