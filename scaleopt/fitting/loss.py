@@ -19,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scaleopt.fitting.lengths import program_length
+
 HUBER = 1.345
 TUKEY = 4.685
 NORMAL_MAD = 0.6744897501960817
@@ -93,8 +95,7 @@ def _tukey(residual: np.ndarray) -> Charge:
 
 def _own(rho: Rho, residual: np.ndarray) -> Charge:
     count = residual.size
-    # One program serves many tables: residuals are repeated up to a power of two.
-    padded = np.resize(residual, 1 << max(count - 1, 1).bit_length())
+    padded = np.resize(residual, program_length(count))
     with jax.enable_x64(True):
         found = [np.array(each)[:count].reshape(residual.shape) for each in _program(rho)(padded)]
     return Charge(2 * found[0], *found[1:])

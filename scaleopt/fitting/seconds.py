@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from scaleopt.data.schema import OPS
+from scaleopt.fitting.lengths import program_length
 from scaleopt.fitting.on_host import Constants, apart
 from scaleopt.fitting.operations import Program, program_of
 from scaleopt.fitting.parameters import Parameters, Point
@@ -81,7 +82,7 @@ class RowSeconds:
     @property
     def _padded(self) -> int:
         """As many rows as a compiled program is for."""
-        return max(_FEWEST_ROWS, 1 << (self.rows - 1).bit_length())
+        return program_length(self.rows, _FEWEST_ROWS)
 
     @cached_property
     def by_numpy(self) -> Program | None:

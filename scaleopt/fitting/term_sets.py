@@ -29,6 +29,7 @@ import numpy as np
 from scipy import special
 from scipy.optimize import nnls
 
+from scaleopt.fitting.lengths import program_length
 from scaleopt.models.curve import ScalingTime
 
 TERMS = ("parallel_time", "serial_time", "surface_time", "latency_time", "contention_time")
@@ -55,8 +56,7 @@ class TermSet(NamedTuple):
 
 def effects(count: np.ndarray) -> np.ndarray:
     """(rows, terms): seconds at each N for one second of each term, from the model itself."""
-    # A program is compiled for each length: powers of two keep those few.
-    padded = np.resize(count, max(_FEWEST, 1 << (len(count) - 1).bit_length()))
+    padded = np.resize(count, program_length(len(count), _FEWEST))
     with jax.enable_x64(True):
         return np.asarray(_unit_curves(padded))[: len(count)]
 
