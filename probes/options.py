@@ -14,7 +14,9 @@ _RUN = 30.0
 
 Devices = Annotated[
     int | None,
-    typer.Option("--devices", "-n", help="How many devices; on CPU more than cores are allowed."),
+    typer.Option(
+        "--devices", "-n", min=1, help="How many devices; on CPU more than cores are allowed."
+    ),
 ]
 Quick = Annotated[
     bool, typer.Option("--quick", help="Fewer sizes and rounds: seconds of measuring.")

@@ -157,6 +157,8 @@ def test_runs_of_training_may_be_what_is_measured_next():
     np.testing.assert_allclose(chosen["predicted_s"], _by_machine(fit, chosen))
     now = fit.covariance.deviation[fit.names.index("beta")]
     assert now > chosen["deviation"].iloc[0] > chosen["deviation"].iloc[1]
+    assert chosen["deviation_before"].tolist()[1:] == chosen["deviation"].tolist()[:-1]
+    assert chosen["deviation_before"].iloc[0] == pytest.approx(now)
 
 
 def _by_machine(fit, rows):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TARGETS = ("devices", "time")
+_HARDLY = 0.9
+"""Share of a deviation from which on what is left is hardly less."""
 _CELL = ["op", "devices", "flops", "size_bytes"]
 
 
@@ -120,10 +122,17 @@ def described(lines: "pd.DataFrame", target: str, most: int, chosen: "pd.DataFra
             f"{row['op']:<12}{row['devices']:>8g}{work:>14}{size:>12}{row['times']:>7}{each:>12}"
         )
     aim = "the best number of devices" if target == "devices" else f"the time on {most} devices"
-    cost, deviation = float(chosen["cost_s"].sum()), float(chosen["deviation"].iloc[-1])
+    cost = float(chosen["cost_s"].sum())
+    now, then = float(chosen["deviation_before"].iloc[0]), float(chosen["deviation"].iloc[-1])
     unit = "1" if target == "devices" else "s"
+    before, after = (f"± {format_si(each, unit).removesuffix(' 1')}" for each in (now, then))
     said.append(
-        f"Together {format_si(cost, 's')} of devices; {aim} is then known to about "
-        f"± {format_si(deviation, unit).removesuffix(' 1')} (one standard deviation)."
+        f"Together {format_si(cost, 's')} of devices; {aim} is then known to about {after}, and is "
+        f"now to {before} (one standard deviation)."
     )
+    if then > _HARDLY * now:
+        said.append(
+            "That is hardly sharper: these tell most for what they cost, and cost little. Ask for "
+            "more of them with --count."
+        )
     return "\n".join(said)

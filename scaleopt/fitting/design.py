@@ -49,8 +49,9 @@ def next_measurement(
         count: how many to choose; a candidate may be chosen several times.
 
     Returns:
-        The chosen rows in their order, with `predicted_s` [s], `cost_s` [device-seconds] and
-        `deviation`, the standard deviation of the target once the rows up to this one are measured.
+        The chosen rows in their order, with `predicted_s` [s], `cost_s` [device-seconds], and the
+        standard deviation of the target before (`deviation_before`) and after (`deviation`) the row
+        is measured with those above it.
 
     Raises:
         ValueError: no candidates, a column that they lack, a fit that failed, a target that is not
@@ -91,7 +92,10 @@ def next_measurement(
         fit, rows, slope, np.where(foreseen[:, None], jacobian, 0.0), cost, count
     )
     return candidates.iloc[chosen].assign(
-        predicted_s=seconds[chosen], cost_s=cost[chosen], deviation=deviations
+        predicted_s=seconds[chosen],
+        cost_s=cost[chosen],
+        deviation_before=deviations[:-1],
+        deviation=deviations[1:],
     )
 
 
@@ -129,9 +133,9 @@ def _greedy(
     cost: np.ndarray,
     count: int,
 ) -> tuple[list[int], list[float]]:
-    """The best candidates one after another, and the target's deviation after each."""
+    """The best candidates one after another, and the target's deviation before and after each."""
     cells, spread = _Cells(fit, rows), _wide_covariance(fit)
-    chosen, deviations = [], []
+    chosen, deviations = [], [float(np.sqrt(slope @ spread @ slope))]
     for _ in range(count):
         gain = cells.gain()
         seen = jacobian @ spread
