@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from scaleopt.fitting.collective_habits import Habits, learnt, most_likely, places_in, recalled
+from scaleopt.fitting.collective_habits import Kernel, learnt, most_likely, places_in, recalled
 from scaleopt.fitting.collective_link import PIECES, Numbers, link_of, numbers_of
 from scaleopt.fitting.collective_prior import lent, prior, starts
 from scaleopt.fitting.collective_result import (
     DEGREES,
     CollectiveFit,
     CollectiveGroup,
+    log_prediction,
     named,
 )
 from scaleopt.fitting.collective_rows import (
@@ -39,6 +40,8 @@ from scaleopt.fitting.result import plain
 
 _NUMBERS = ["time_s", "devices", "size_bytes"]
 _MOST_FOLDS = 7
+_MOST_HABITS = 1024
+"""Cells whose habits are kept; the law is fitted to fewer."""
 _DOUBLING = 0.2
 """How far a prediction one doubling beyond the rows is off, where the rows do not tell."""
 _DOUBLING_WEIGHT = 2.0
@@ -125,7 +128,7 @@ def _fitted(
     others: list[tuple[np.ndarray, int]],
 ) -> CollectiveGroup:
     """Fit one group with every number of protocols, all cells and every fold of them."""
-    cells = thinned(cells, SHAPES[1])
+    every, cells = thinned(cells, _MOST_HABITS), thinned(cells, SHAPES[1])
     folds = folds_of(cells)
     everything = np.zeros(len(cells.size), bool)
     # Lanes that no fold needs repeat the whole, so that every group has one shape.
@@ -151,7 +154,7 @@ def _fitted(
         for pieces, (_, each) in tried.items()
     }
     pieces = min(held, key=held.__getitem__)
-    habits, misses = tried[pieces]
+    kernel, misses = tried[pieces]
     inside = [m / d for (m, d), fold in zip(misses, folds, strict=True) if not fold.doublings]
     inflation = _deviation(np.concatenate(inside)) if inside else 1.0
     steps = [
@@ -162,6 +165,8 @@ def _fitted(
     seen = float(np.sum(np.square(steps)))
     doubling = np.sqrt((seen + _DOUBLING_WEIGHT * _DOUBLING**2) / (len(steps) + _DOUBLING_WEIGHT))
     best = u[pieces - 1, 0]
+    # The law has few numbers, and few cells tell them; the habits are as many as the cells.
+    habits = learnt(kernel, places_in(every), every.log_time - log_prediction(best, every))
     link = plain(link_of(Numbers(*map(np.exp, numbers_of(best))), pieces))
     per_node = float(np.max(cells.devices / cells.nodes)) if cells.nodes.max() > 1 else np.inf
     group = CollectiveGroup(
@@ -205,15 +210,15 @@ def _best(u: np.ndarray, loss: np.ndarray) -> np.ndarray:
 
 def _held_out(
     places: np.ndarray, miss: np.ndarray, folds: list[Fold]
-) -> tuple[Habits, list[tuple[np.ndarray, np.ndarray]]]:
-    """The habits of all cells, and of each fold's cells the miss and what was expected of it."""
+) -> tuple[Kernel, list[tuple[np.ndarray, np.ndarray]]]:
+    """How habits go together, and of each fold's cells the miss and what was expected of it."""
     kernel = most_likely(places, miss[0])
     missed = []
     for fold, each in zip(folds, miss[1:], strict=False):
         out = fold.left_out
         habit, deviation = recalled(learnt(kernel, places[~out], each[~out]), places[out])
         missed.append((each[out] - habit, deviation))
-    return learnt(kernel, places, miss[0]), missed
+    return kernel, missed
 
 
 def _deviation(miss: np.ndarray) -> float:

@@ -60,7 +60,7 @@ class CollectiveGroup:
     def log_prediction(self, rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Log seconds of readied rows, and the standard deviation of a measurement there."""
         cells = places_of(rows, self.op)
-        law = _log_prediction(self.u, cells)
+        law = log_prediction(self.u, cells)
         habit, deviation = recalled(self.habits, places_in(cells))
         above, below = np.log2(cells.devices / self.most), np.log2(self.fewest / cells.devices)
         further = np.maximum(np.maximum(above, below), 0.0)
@@ -73,7 +73,7 @@ def named(op: str, dtypes: tuple[str, ...]) -> str:
     return f"{op} {', '.join(dtypes)}".strip()
 
 
-def _log_prediction(u: np.ndarray, cells: Cells) -> np.ndarray:
+def log_prediction(u: np.ndarray, cells: Cells) -> np.ndarray:
     """(cells,): log seconds by the law alone."""
     with jax.enable_x64(True):
         found = [
