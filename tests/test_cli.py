@@ -164,8 +164,8 @@ def test_folders_that_cannot_be_used_are_refused(table, tmp_path):
 
 def test_a_run_that_measures_nothing_leaves_nothing(tmp_path):
     done = call("run", "--devices", "0", "--out", tmp_path / "out")
-    assert done.exit_code == 3
-    assert "at least one device" in done.output
+    assert done.exit_code == 2
+    assert "Invalid value for '--devices'" in done.output
     assert not (tmp_path / "out").exists()
 
 

@@ -86,6 +86,8 @@ def test_a_mapping(logs):
         ("notes.txt", "nothing of the kind\n", "no format that is known: nccl-tests"),
         ("cut.log", NCCL[: NCCL.index("        1024 ")], "has no row that can be read"),
         ("empty.log", "", "the file is empty"),
+        ("ours.csv", "op,devices,time_s\nstep,1,2\n", "a table of measurements already"),
+        ("semi.csv", "op;devices;time_s\nstep;1;2\n", "divided by ';'; divide them by commas"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_and_leaves_no_table(name, text, said, tmp_path):

@@ -25,7 +25,7 @@ from scaleopt.data.measurements import (
 )
 from scaleopt.data.schema import COLUMNS, NAMED, complaint
 
-_LONGEST = 4096
+LONGEST = 4096
 """Bytes of a first line that are looked at."""
 _MEASURE_AGAIN = "measure again with 'scaleopt probe'"
 
@@ -51,7 +51,7 @@ def read_measurements(path: str | Path) -> Measurements:
         raise MeasurementError(f"{path}: the file is empty; measure again with 'scaleopt probe'")
     lines = text.split("\n")
     cut = lines.pop()
-    plain = _names_ours((lines or [cut])[0])
+    plain = names_ours((lines or [cut])[0])
     if plain and cut:  # of a file that was not written row by row
         lines.append(cut)
         cut = ""
@@ -77,12 +77,12 @@ def is_table(path: str | Path) -> bool:
         OSError: the file cannot be read.
     """
     with Path(path).open("rb") as file:
-        start = file.readline(_LONGEST)
-    named = _names_ours(start.decode("utf-8-sig", "replace"))
+        start = file.readline(LONGEST)
+    named = names_ours(start.decode("utf-8-sig", "replace"))
     return start.startswith(MAGIC.encode()) or named or not start
 
 
-def _names_ours(line: str) -> bool:
+def names_ours(line: str) -> bool:
     """Whether a line names at least two of the columns that every table of ours has."""
     names = {name.strip() for name in line.split(",")}
     return len(names & {column.name for column in COLUMNS if column.required}) > 1

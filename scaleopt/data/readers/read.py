@@ -24,6 +24,7 @@ from scaleopt.data.readers import (
 from scaleopt.data.readers.lines import Line, blocks, clean, lines, records
 from scaleopt.data.readers.record import OPS, Log
 from scaleopt.data.readers.settle import BUS, Given, UnsaidError, settle, settle_full
+from scaleopt.data.reading import LONGEST, names_ours
 
 _TEXT = (
     nccom.Reader,
@@ -94,6 +95,18 @@ class Found(NamedTuple):
     formats: str
 
 
+def _no_log(path: Path) -> str:
+    """What a file is that has no known format, and what to do with it."""
+    with path.open("rb") as file:
+        start = file.readline(LONGEST).decode("utf-8-sig", "replace").strip()
+    if names_ours(start):
+        return "this is a table of measurements already, and no log; fit it as it is"
+    for mark in (";", "\t"):
+        if names_ours(start.replace(mark, ",")):
+            return f"a table whose cells are divided by {mark!r}; divide them by commas"
+    return f"no format that is known: {KNOWN}"
+
+
 def read_rows(
     path: Path,
     *,
@@ -113,7 +126,7 @@ def read_rows(
     try:
         formats = _read(log, path, given, mapping)
         if not formats:
-            raise MeasurementError(f"{path}: no format that is known: {KNOWN}")
+            raise MeasurementError(f"{path}: {_no_log(path)}")
         settle(log, given)
     except UnsaidError as error:
         raise MeasurementError(f"{path}: {error}") from None
