@@ -151,6 +151,21 @@ def test_the_later_of_two_lines():
     assert fit.groups[0].link.overlap > 1.2
 
 
+def test_habits_are_kept_of_more_cells_than_the_law_is_fitted_to():
+    size = np.tile(np.geomspace(1e6, 1e8, 800), 2)
+    devices = np.repeat([2.0, 4.0], 800)
+    exact = np.asarray(all_reduce_time(size, devices, 1e-6, 1e-11, launch=1e-5), float)
+    # From octave to octave another channel is used, as a library might.
+    exact *= 1 + 0.2 * (np.floor(np.log2(size)) % 2)
+    table = pd.DataFrame({"op": "all_reduce", "devices": devices, "size_bytes": size})
+    noise = np.exp(0.01 * np.random.default_rng(6).normal(size=len(size)))
+    fit = fit_collective(table.assign(time_s=exact * noise))
+    # Bounded, however many cells there are: their covariance is a square.
+    assert 500 < len(fit.groups[0].habits.places) <= 1024
+    # Beside the noise only what lies within a step of the jumps is missed.
+    assert np.mean(np.abs(fit.predict(table).time / exact - 1)) < 0.01
+
+
 def test_across_nodes_a_level_of_its_own():
     link = LinkEnvelope(
         launch=1e-5, alpha=1e-6, beta=1e-11, node_alpha=1e-5, node_beta=8e-11, node_alpha_growth=1.4
@@ -204,7 +219,7 @@ def test_published_collectives():
     # What a library's choices by size and N cost the two straight lines.
     assert found["ring line"].min() > 20
     assert found["launch + line"].median() > 10
-    assert found["link"].median() < 8
+    assert found["link"].median() < 5
     assert found["chosen"].max() < 5
     assert found["N error"].median() < 12
     held = (found["N held"] * found["N rows"]).sum() / found["N rows"].sum()

@@ -16,7 +16,7 @@ COUNTS = 8
 _SIZE_FOLDS = 5
 _ALIKE = 0.015
 """Types whose cells differ by less in the median are one."""
-_FINEST, _COARSEST = 1 / 8, 8.0
+_FINEST, _COARSEST = 1 / 64, 8.0
 
 
 def readied(table: pd.DataFrame, per_node: float = np.inf) -> pd.DataFrame:
