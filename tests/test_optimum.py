@@ -233,3 +233,9 @@ def test_a_choice_tells_what_double_costs_and_what_limits():
     )
     with pytest.raises(ValueError, match="flops=0"):
         so.choose_devices(fit, 0.0, 1e8, max_devices=8)
+
+
+def test_a_machine_is_told_where_its_best_is_found():
+    machine = so.Machine(rate=2e14, bandwidth=1.5e12, alpha=8e-6, beta=5e-12)
+    with pytest.raises(TypeError, match=r"no number of devices alone is best; use so\.plan"):
+        so.optimal_devices(machine, 1e14, 1e8)  # pyright: ignore

@@ -42,6 +42,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"min_mfu": 1.2}, "min_mfu is 1.2; it is a share between 0 and 1"),
     ({"min_efficiency": -0.1}, "min_efficiency is -0.1"),
     ({"tokens": 0.0}, "tokens of the run: 0.0; give above 0"),
+    ({"tokens": 26}, "the run is of 0.0254 samples, less than one step of 256"),
     ({"steps": 10.0}, "tokens and steps both say how long the run is"),
     ({"tokens": None, "steps": -1.0}, "steps of the run: -1.0; give above 0"),
     ({"critical_batch": 0.0}, "critical_batch is 0.0; it must be above 0"),
@@ -114,6 +115,8 @@ def test_a_machine_that_cannot_be_is_refused_with_a_sentence(constants, says):
 def test_a_wrong_subject_is_refused_with_a_sentence():
     with pytest.raises(TypeError, match="a plan is made for a Transformer, not for a str"):
         plan("gpt", MACHINE, **COMMON)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match=r"or an Offer, not the text 'A100'; so\.Offer\.of"):
+        plan(gpt(), "A100", **COMMON)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="a plan needs a Machine or a fit of one, not float"):
         plan(gpt(), 3.0, **COMMON)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="heads has 2 values; a plan is made for one model"):

@@ -254,6 +254,11 @@ def _offers(
         "power": power,
         "peak_rate": peak_rate,
     }
+    if isinstance(machine, str):
+        raise TypeError(
+            f"a plan needs a Machine, a fit of one, or an Offer, not the text {machine!r}; "
+            "so.Offer.of(name, …) takes memory, rate and price from the catalogue"
+        )
     if isinstance(machine, Offer):
         machine = [machine]
     if isinstance(machine, Sequence):

@@ -215,6 +215,11 @@ def check_goal(
         value = getattr(run, name)
         if value is not None:
             above_0(name, value)
+    if run.samples is not None and run.samples < batches.min():
+        raise ValueError(
+            f"the run is of {run.samples:.3g} samples, less than one step of {batches.min()}; "
+            "check tokens (or samples) and global_batch"
+        )
     if run.samples is not None and run.steps is not None:
         raise ValueError("tokens and steps both say how long the run is; give one of them")
     if not number("critical_batch", run.critical_batch) > 0:

@@ -23,6 +23,7 @@ from jax import Array
 from scaleopt.fitting.propagate import Estimate, hangs_on_blind, propagate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.collectives import all_reduce_time
+from scaleopt.models.machine import Machine
 from scaleopt.models.step import StepTime
 from scaleopt.planning.devices.minimum import least_place
 from scaleopt.units import Bytes, Count, Flops, Scalar, Seconds, real
@@ -79,6 +80,7 @@ def optimal_devices(
 
     Raises:
         ValueError: `max_devices` below 1.
+        TypeError: a `Machine` or a fit of one, whose best split is found by `plan`.
 
     >>> step = StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167)
     >>> round(float(optimal_devices(step, 1e14, 1e8)), 1)
@@ -91,6 +93,12 @@ def optimal_devices(
     Source: set dT/dN = 0; the all-reduce as `all_reduce_time`.
     """
     check_limit(max_devices)
+    model = step_time.model if isinstance(step_time, Fit) else step_time
+    if isinstance(model, Machine):
+        raise TypeError(
+            "a Machine takes a model and its split, so that no number of devices alone is best; "
+            "use so.plan(model, machine_or_fit, devices=…, memory=…, global_batch=…)"
+        )
     if isinstance(step_time, Fit):
         most = float("inf") if max_devices is None else max_devices
         return told(optimum_of_fit(step_time, flops, size, max_devices, level), most)
