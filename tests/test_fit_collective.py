@@ -11,6 +11,9 @@ from network.found import pipelined_time
 
 from scaleopt.fitting.collective import fit_collective
 from scaleopt.fitting.collective_habits import Kernel, learnt, most_likely, recalled
+from scaleopt.fitting.collective_link import numbers_of
+from scaleopt.fitting.collective_prior import prior
+from scaleopt.fitting.collective_rows import cells_of, readied
 from scaleopt.models.collectives import all_gather_time, all_reduce_time
 from scaleopt.models.envelope import LinkEnvelope
 from scaleopt.testing import check_model
@@ -225,6 +228,22 @@ def test_published_collectives():
     held = (found["N held"] * found["N rows"]).sum() / found["N rows"].sum()
     assert held > 0.85
     assert found["size held"].mean() > 0.8
+
+
+def test_what_is_expected_before_a_row_is_fitted():
+    works = [(2, m) for m in np.geomspace(512, 1e9, 8)]
+    table = pd.DataFrame(works, columns=["devices", "size_bytes"])
+    growth, crowding = {}, {}
+    for op, beta in (("all_gather", 5e-12), ("all_to_all", 5e-12), ("all_gather", 4e-11)):
+        time = 1e-5 + 0.5 * beta * table["size_bytes"]
+        cells = cells_of(readied(table.assign(op=op, time_s=time)), op)
+        expected = numbers_of(prior(cells, op, pieces=1).centre)
+        growth[op, beta], crowding[op, beta] = expected.growth[0, 0], expected.protocol[0, 0, 2]
+    # What is sent at once does not wait in turns, however fast the link.
+    assert growth["all_to_all", 5e-12] < growth["all_gather", 5e-12]
+    assert growth["all_gather", 4e-11] == growth["all_gather", 5e-12]
+    # 200 GB/s are a switch's, of which a ring gets more than a pair; 25 GB/s may be a slot's.
+    assert crowding["all_gather", 5e-12] < 0 == crowding["all_gather", 4e-11]
 
 
 def test_one_count_grows_like_the_other_collectives():

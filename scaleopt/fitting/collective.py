@@ -51,8 +51,8 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
     """Fit the collectives of one machine, each with as many protocols as the rows support.
 
     Minimises Huber's loss of log measured − log predicted of a `LinkEnvelope`, with weak log-normal
-    priors on how its messages (at most ∝ N^0.9) and β (constant) grow with
-    N. What the link then misses at near sizes and counts is added to its time.
+    priors on how its messages (at most ∝ N^0.9) and β (constant) grow with N and on what a protocol
+    costs besides. What the link then misses at near sizes and counts is added to its time.
 
     Args:
         table: rows with `op`, `devices`, `size_bytes` [B] of the full array and `time_s` [s];
