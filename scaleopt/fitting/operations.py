@@ -40,12 +40,16 @@ class Program:
 
     def __call__(self, *arguments: Any) -> list[Any]:
         """The results for these arguments."""
-        values = [*self.values]
-        values[: self.arguments] = arguments
         # What a branch not taken comes to, such as 1/0, is no news here as it is none to XLA.
         with np.errstate(all="ignore"):
-            for do, given, gives in self._taken:
-                values[gives] = do(*given(values))
+            return self.run(*arguments)
+
+    def run(self, *arguments: Any) -> list[Any]:
+        """The same for a caller who has told NumPy already not to warn."""
+        values = [*self.values]
+        values[: self.arguments] = arguments
+        for do, given, gives in self._taken:
+            values[gives] = do(*given(values))
         return [values[place] for place in self.results]
 
     @cached_property

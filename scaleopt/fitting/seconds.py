@@ -68,6 +68,11 @@ class RowSeconds:
         Returns:
             (points, rows) and (points, parameters, rows).
         """
+        with np.errstate(all="ignore"):
+            return self.asked(theta)
+
+    def asked(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same for a caller who has told NumPy already not to warn."""
         if len(theta) == 1:
             program = self.by_numpy
             return self._asked(theta) if program is None else self._reckoned(program, theta[0])
@@ -98,7 +103,7 @@ class RowSeconds:
 
     def _reckoned(self, program: Program, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The answer of NumPy for one point."""
-        seconds, slopes = program(*theta)
+        seconds, slopes = program.run(*theta)
         shape = (self._free, self.rows)
         if np.shape(slopes) != shape or np.shape(seconds) != shape[1:]:
             seconds, slopes = np.broadcast_to(seconds, shape[1:]), np.broadcast_to(slopes, shape)

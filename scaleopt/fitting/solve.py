@@ -138,6 +138,8 @@ class Descent:
                     ended.append((search.table[~going], self._ended(search.of(~going))))
                     some = going.any()
                     search = search.of(going) if some else search
+        if len(ended) == 1:
+            return ended[0][1]
         order = np.argsort(np.concatenate([table for table, _ in ended]))
         parts = zip(*(found for _, found in ended), strict=True)
         return Solution(*(np.concatenate(each)[order] for each in parts))
@@ -259,6 +261,8 @@ class Descent:
 def look(seconds: RowSeconds, loss: Loss, known: np.ndarray, point: Point) -> Place:
     """What the model says of each row, and of each parameter that a prior is about.
 
+    A place without a time is not a number; NumPy is to be told not to warn of it.
+
     Args:
         seconds: of the rows.
         loss: whether misses are of logs.
@@ -266,7 +270,7 @@ def look(seconds: RowSeconds, loss: Loss, known: np.ndarray, point: Point) -> Pl
         point: (points, parameters) in `u`.
     """
     theta, by_u = point.values(), point.slopes()
-    predicted, slope = seconds(theta)
+    predicted, slope = seconds.asked(theta)
     slope = slope * by_u[..., None]
     if loss.relative:
         # A step in a linear coordinate may reach a time below 0, whose log is not a number: the
