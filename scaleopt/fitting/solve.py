@@ -23,6 +23,7 @@ import numpy as np
 
 from scaleopt.fitting.loss import Charge, Loss, charge, noise_scale
 from scaleopt.fitting.parameters import Point
+from scaleopt.fitting.place import Place, look
 from scaleopt.fitting.rows import Rows, Solution, Tables
 from scaleopt.fitting.seconds import RowSeconds
 
@@ -40,15 +41,6 @@ _STEPS = 1000
 _FIRST_DAMPING, _LEAST_DAMPING, _STUCK = 1e-3, 1e-12, 1e8
 _FARTHEST = 5.0
 _SQUARES = Loss(robust=False)
-
-
-class Place(NamedTuple):
-    """A point of each table, and what the rows say there; priors are rows behind the others."""
-
-    u: np.ndarray
-    predicted: np.ndarray
-    slope: np.ndarray
-    """(tables, parameters, rows): ∂ predicted / ∂u."""
 
 
 @dataclass
@@ -256,32 +248,6 @@ class Descent:
         miss = (now.measured - now.best.predicted)[:, :rows] * np.sqrt(self.rows.weight)
         free = now.tried.shape[-1]
         return noise_scale(self.loss, miss, self.rows.kind, now.copies[:, :rows], free)
-
-
-def look(seconds: RowSeconds, loss: Loss, known: np.ndarray, point: Point) -> Place:
-    """What the model says of each row, and of each parameter that a prior is about.
-
-    A place without a time is not a number; NumPy is to be told not to warn of it.
-
-    Args:
-        seconds: of the rows.
-        loss: whether misses are of logs.
-        known: places of the parameters that a prior is about.
-        point: (points, parameters) in `u`.
-    """
-    theta, by_u = point.values(), point.slopes()
-    predicted, slope = seconds.asked(theta)
-    slope = slope * by_u[..., None]
-    if loss.relative:
-        # A step in a linear coordinate may reach a time below 0, whose log is not a number: the
-        # search rejects that step. A finite residual would be one more outlier.
-        slope /= predicted[:, None]
-        predicted = np.log(predicted)
-    if len(known):
-        predicted = np.concatenate([predicted, np.log(theta[:, known])], axis=-1)
-        logs = np.eye(theta.shape[-1])[:, known] * (by_u / theta)[..., None]
-        slope = np.concatenate([slope, logs], axis=-1)
-    return Place(point.u, predicted, slope)
 
 
 def _where(condition: np.ndarray, one: Any, other: Any) -> Any:

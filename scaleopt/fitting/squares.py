@@ -12,9 +12,9 @@ import numpy as np
 
 from scaleopt.fitting.loss import Loss
 from scaleopt.fitting.parameters import Point
+from scaleopt.fitting.place import look
 from scaleopt.fitting.search import Problem
 from scaleopt.fitting.seconds import RowSeconds
-from scaleopt.fitting.solve import look
 
 _STEPS, _SETTLED = 20, 1e-4
 _FIRST_DAMPING, _LEAST_DAMPING = 1e-3, 1e-12
