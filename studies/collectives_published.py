@@ -16,7 +16,7 @@ ring line, 17 % with a launch, 5.0 % with the fitted link, and 2.3 % with the ha
 outlier. The largest N is missed by 9.6 % in the median of the 62 tables that have another; by 49 %
 on L40S, where eight devices are four times slower than any law of two and four, and by 9.2 % in the
 median without it. The second largest of four or more N is missed by 33 % in the median of 13
-tables: nine are of clouds, where it steps by 2 to 6 from one N to the next. The 90 % bands hold
+tables: nine are of clouds, in six of which times jump between two N. The 90 % bands hold
 88 % of the 3,626 rows at the largest N (89 %) or at left-out sizes (86 %), and 82 % of the 1,475 at
 the second largest N.
 """
