@@ -31,6 +31,8 @@ class Table:
     ) -> None:
         if path.exists() and not resume:
             raise FileExistsError(taken(path))
+        if resume and not path.exists():
+            raise FileNotFoundError(f"{path}: there is no table to go on with; leave --resume out")
         self.path, self.context = path, dict[str, Any]()
         self.progress = progress or (lambda done, what: None)
         self.left_out: list[str] = []

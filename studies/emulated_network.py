@@ -5,20 +5,19 @@ Command: python studies/emulated_network.py
 Ranks in network namespaces, joined by a switch that delays every frame by a known time and limits
 every port to a known rate (`tests/network`; needs root). Each all-reduce is measured as the probe
 measures it, fitted, and freed of the algorithm: gloo's pays 4(p − 1) delays one way and moves
-2(p − 1)/p of the array. What the ranks add themselves is measured at a delay of 0 and taken away.
-The intervals are held against what a ring of plain sockets in C sees of the same network in the
-same minutes: a receiver that slept for a millisecond wakes late, whatever sends to it.
+2(p − 1)/p of the array. What the ranks add themselves is measured and taken away as a range:
+between one rank's turn and all of theirs with twice what a plain socket needs longer to wake after
+such a delay; of the bytes between nothing and all that they copy without a network. So intervals
+hold what cannot be known, not only how rows scatter.
 
-Finding: over nine networks of 2 ranks the delay comes back within 3.5 % and the rate within 5.8 %,
-that of 1,000 Mbit/s at 0.5 ms, where the ranks' own copying shows; all other rates within 3.9 %.
-With 4 ranks time is the later of two lines: small arrays wait for 12 delays, large ones for the
-wire; the delay is 1.0 % off at 4 ms, 3.9 % at 2 ms and 10.6 % at 1 ms: about 0.1 ms too much is
-taken away, since four ranks that share a processor take their turns while they wait for one another
-and not beside the wait. From 1 to 2 and from 2 to 4 ms it grows by 1.03 and 1.02 of what it should.
-The 90 % intervals are too narrow: of 24 they cover nine of what was put in. They are of one start
-of the ranks, a percent or less wide, and know how rows scatter, not how a receiver's waking depends
-on how long it slept. A ring of plain sockets sees delays that are 0.5 % less to 3 % more than what
-was put in, and the intervals hold three of those twelve.
+Finding: all 24 intervals of 90 % hold what was put in. Over nine networks of 2 ranks the delay
+comes back within 3.4 % and the rate within 2.2 %, but for 6.0 % at 1,000 Mbit/s and 0.5 ms, where
+the ranks' own copying shows. With 4 ranks time is the later of two lines: small arrays wait for 12
+delays, large ones for the wire; the delay is 5.0 % off at 1 ms, 1.3 % at 2 ms and 0.1 % at 4 ms,
+the rate at most 4.8 %. A ring of plain sockets sees delays that are 0.1 to 3.3 % more than what was
+put in: a receiver that slept for a millisecond wakes late, whatever sends to it. Delays of 0.5 ms
+are known to about 8 %, those of 10 ms to 2 %; a rate of 1,000 Mbit/s may be up to 40 % more than it
+seems, by what is not known of the copying.
 """
 
 import json
@@ -64,10 +63,9 @@ def numbers() -> pd.DataFrame:
         for name, put_in in shown["put_in"].items():
             value, low, high = np.array(shown[name]) / put_in
             row |= {name: value, f"{name} low": low, f"{name} high": high}
-        _, least, most = shown["apart"]
         row["by sockets"] = shown["by_sockets"][0] / shown["put_in"]["delay"]
-        row["delay covered"] = least <= 0 <= most
-        row["rate covered"] = row["rate low"] <= 1 <= row["rate high"]
+        for name in ("delay", "rate"):
+            row[f"{name} covered"] = row[f"{name} low"] <= 1 <= row[f"{name} high"]
         rows.append(row | {"worst size": shown["miss"]})
     return pd.DataFrame(rows)
 
@@ -86,7 +84,7 @@ def draw(table: pd.DataFrame) -> Figure:
             chosen = table["ranks"] == ranks
             axes.plot(place[chosen], table[name][chosen], "o", color=each, label=f"{ranks} ranks")
         axes.set_xticks(place, names, fontsize="x-small")
-        axes.set_ylim(0.85, 1.15)
+        axes.set_ylim(0.8, 1.2)
     left.plot(place, table["by sockets"], "_", ms=12, color=GREY, label="plain sockets")
     left.set(ylabel="found / put in", title="Delay one way")
     right.set(title="Rate of a port [Mbit/s below]")

@@ -34,7 +34,7 @@ def test_it_names_measurements_and_what_they_cost(table):
 
 def test_it_says_so_in_words(table):
     text = call(table, "--target", "time", "--max-devices", 32, "--count", 3).stdout
-    assert "the time on 32 devices is then known to about ±" in text
+    assert "the time on 32 devices is known to ±" in text
 
 
 def test_a_target_that_is_not_known_is_refused(table):

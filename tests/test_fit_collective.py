@@ -80,7 +80,8 @@ def test_what_a_protocol_costs_besides_does_not_grow():
     fit = fit_collective(table[~next_one])
     found = fit.predict(table[next_one])
     assert np.mean(np.abs(found.time / exact[next_one] - 1)) < 0.08
-    assert "besides" in fit.summary()
+    # Told by N = 2 and 4 alone, beside the launch.
+    assert np.max(fit.groups[0].link.start) == pytest.approx(4e-5, rel=0.3)
 
 
 def test_what_cannot_be_told_is_said():

@@ -92,6 +92,8 @@ def test_what_is_no_prior_or_weight_is_refused():
         so.fit(LAW, table, priors={"rate": so.Prior(1.0, 2.0)})
     with pytest.raises(ValueError, match="factor above 1"):
         so.fit(LAW, table, priors={"work": so.Prior(1.0, 1.0)})
+    with pytest.raises(TypeError, match=r"priors\['work'\] is 5; give so.Prior\(value, factor\)"):
+        so.fit(LAW, table, priors={"work": 5})  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="no such column"):
         so.fit(LAW, table, weights="weight")
     with pytest.raises(ValueError, match="a weight is above 0"):

@@ -155,3 +155,13 @@ def test_impossible_parameters_are_refused(name, value):
     numbers = {"rate": 1e12, "alpha": 1e-6, "beta": 1e-10} | {name: value}
     with pytest.raises(ValueError, match=f"StepTime: {name} is {value}"):
         so.StepTime(**numbers)
+
+
+def test_text_is_no_number_of_a_model():
+    for make in (
+        lambda: so.StepTime(rate="text", alpha=1e-6, beta=1e-10),  # pyright: ignore
+        lambda: so.Parallelism(tensor="2"),  # pyright: ignore
+        lambda: so.Machine("160 TFLOP/s", 1.5e12, 8e-6, 5e-12),  # pyright: ignore
+    ):
+        with pytest.raises(TypeError, match=r"give a number in SI, such as so\.units\.parse gives"):
+            make()

@@ -5,7 +5,8 @@ tensor group's. Its program differs in that queries, keys and values are three p
 whose gradients it sums apart; so it is 6 sums a layer where one program for each device needs 4.
 On sequence parallelism it follows no one's schedule, and it turns sharded weights' gradients into
 all-reduces on CPUs; there the explicit program is compared. What XLA merges of equal operations is
-left alone: otherwise weights that are to be gathered twice are gathered once and kept.
+left alone: otherwise weights that are to be gathered twice are gathered once and kept. Rings of
+keys and values, experts and pipelines are programs of their own: no partitioner makes them.
 """
 
 import json
@@ -19,6 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from oracles.passed_on import DENSE, SPARSE
 from oracles.sharded import MODEL
 
 from scaleopt.models.machine import Machine
@@ -79,6 +81,23 @@ def on_eight_devices(command, given):
         check=True,
     )
     return done.stdout
+
+
+PASSED: dict[str, tuple[str, dict[str, int]]] = {
+    "keys and values": ("context", {"context": 4}),
+    "experts": ("expert", {"data": 4, "expert": 4}),
+    "stages": ("pipeline", {"pipeline": 4, "accumulation": 4, "micro_batch": 2}),
+    "chunks": ("pipeline", {"pipeline": 2, "interleave": 2, "accumulation": 4}),
+}
+"""Which axis is looked at, and the split."""
+
+
+@pytest.fixture(scope="module")
+def passing():
+    """What the programs of rings, experts and pipelines run, by case."""
+    script = Path(__file__).parent / "oracles" / "passed_on.py"
+    printed = on_eight_devices([script], json.dumps(list(PASSED.values())))
+    return dict(zip(PASSED, json.loads(printed), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +174,29 @@ def test_xla_sums_the_same_over_the_same_groups(programs):
     assert (times[tensor], arrays[tensor]) == (4, 6)
     assert sizes[tensor] == pytest.approx(6 * message)
     assert set(sizes) == {data, tensor}
+
+
+@pytest.mark.parametrize("case", PASSED)
+def test_what_is_passed_on_is_as_often_and_as_large(passing, case):
+    axis, given = PASSED[case]
+    split = Parallelism(**given)
+    model = SPARSE if axis == "expert" else DENSE
+    (message,) = split.messages(model, precision=ITEM)[axis]
+    operation = {"send": "collective_permute"}.get(message.operation, message.operation)
+    found = [[g, size] for op, g, _, size in passing[case]["collectives"] if op == operation]
+    layers = model.layers if axis != "pipeline" else 1
+    assert len(found) == float(message.times) / layers
+    # A permute is told by what one device sends, an all-to-all by the array of all of them.
+    share = float(message.group) if operation == "all_to_all" else 1.0
+    for group, size in found:
+        assert sorted(group) == list(range(int(float(message.group))))
+        assert size == float(message.size) / share
+
+
+@pytest.mark.parametrize("case", PASSED)
+def test_what_is_passed_on_gives_the_gradients_of_one_device(passing, case):
+    # Float32, summed in another order.
+    assert passing[case]["worst"] < 1e-5
 
 
 def test_the_mesh_is_in_the_order_of_the_ranks():

@@ -60,7 +60,7 @@ def test_the_fit_returns_delay_and_rate(tmp_path, by_sockets):
             for name, wire in {"here": WIRE, "instant": INSTANT, "alone": INSTANT}.items()
         )
         delay -= own_delay(added, waking, sharing(2))
-        rate = (per_byte - own_per_byte(copying)).per(1.0)
+        rate = (per_byte - own_per_byte(copying)).inverse()
         shown.append((over(delay, WIRE.delay), over(rate, WIRE.payload_rate)))
         if all(found_well(*each) for each in shown[-1]):
             return
@@ -90,4 +90,4 @@ def test_other_collectives_pay_their_own_number_of_delays_and_bytes(table, op):
     _, per_byte = found(fit, op, 2)
     assert round(fit.model.keywords["delay"] / WIRE.delay) == GLOO[op].hops(2)
     # Not tried again, so a wider bound.
-    assert per_byte.per(1.0).value == pytest.approx(WIRE.payload_rate, rel=2 * WITHIN)
+    assert per_byte.inverse().value == pytest.approx(WIRE.payload_rate, rel=2 * WITHIN)

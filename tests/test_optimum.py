@@ -237,5 +237,9 @@ def test_a_choice_tells_what_double_costs_and_what_limits():
 
 def test_a_machine_is_told_where_its_best_is_found():
     machine = so.Machine(rate=2e14, bandwidth=1.5e12, alpha=8e-6, beta=5e-12)
-    with pytest.raises(TypeError, match=r"no number of devices alone is best; use so\.plan"):
-        so.optimal_devices(machine, 1e14, 1e8)  # pyright: ignore
+    for ask in (so.optimal_devices, so.best_devices):
+        with pytest.raises(TypeError, match=r"a number of devices alone has no time; use so\.plan"):
+            ask(machine, 1e14, 1e8)  # pyright: ignore
+    for curve in (so.strong_scaling, so.weak_scaling):
+        with pytest.raises(TypeError, match=r"use so\.plan"):
+            curve(machine, np.arange(1, 3), 1e14, 1e8)  # pyright: ignore

@@ -117,6 +117,8 @@ def test_a_wrong_subject_is_refused_with_a_sentence():
         plan("gpt", MACHINE, **COMMON)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match=r"or an Offer, not the text 'A100'; so\.Offer\.of"):
         plan(gpt(), "A100", **COMMON)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="not the text 'A100'"):
+        plan(gpt(), ["A100"], global_batch=8)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="a plan needs a Machine or a fit of one, not float"):
         plan(gpt(), 3.0, **COMMON)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="heads has 2 values; a plan is made for one model"):

@@ -118,5 +118,12 @@ def test_wrong_options_are_refused(arguments, complaint):
     assert complaint in re.sub(r"\s+", " ", done.stderr)
 
 
+def test_there_must_be_a_table_to_go_on_with(tmp_path):
+    done = call("probe", "--resume", "--out", tmp_path / "none.csv")
+    assert done.exit_code == 3
+    assert "there is no table to go on with; leave --resume out" in done.stderr.replace("\n", " ")
+    assert not (tmp_path / "none.csv").exists()
+
+
 def test_the_usual_efforts_have_no_budget():
     assert QUICK.budget == THOROUGH.budget == float("inf")

@@ -87,6 +87,11 @@ def test_a_mapping(logs):
         ("cut.log", NCCL[: NCCL.index("        1024 ")], "has no row that can be read"),
         ("empty.log", "", "the file is empty"),
         ("ours.csv", "op,devices,time_s\nstep,1,2\n", "a table of measurements already"),
+        (
+            "magic.csv",
+            "# scaleopt-measurements 1 {}\nop,devices\n",
+            "a table of measurements already",
+        ),
         ("semi.csv", "op;devices;time_s\nstep;1;2\n", "divided by ';'; divide them by commas"),
     ],
 )

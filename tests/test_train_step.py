@@ -16,6 +16,7 @@ import scaleopt as so
 from scaleopt.data.catalog import catalog_names
 from scaleopt.fitting.train_step import fit_train_steps
 from scaleopt.fitting.train_step_priors import PRIORS
+from scaleopt.planning.telling.extrapolation import extrapolations
 
 FOLDER = Path(os.environ.get("SCALEOPT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 RUN = {"hidden": 1024, "heads": 16, "layers": 12, "seq_len": 1024, "global_batch": 8}
@@ -99,6 +100,8 @@ def test_large_runs_are_told_by_small_ones_and_a_few_of_their_own():
         ({"recompute": "half"}, "recompute is 'half'; write one of none, selective, full"),
         ({"hidden": np.nan}, "row 0: hidden is nan"),
         ({"active_experts": 2}, "row 0: active_experts is above experts"),
+        ({"experts": 0, "active_experts": 0}, "row 0: experts is no whole number above 0"),
+        ({"expert": 0}, "row 0: expert is no whole number above 0"),
         ({"experts": 6, "expert": 4}, "row 0: expert does not divide experts"),
         ({"experts": 8, "expert": 4}, "row 0: expert does not divide data · context"),
         ({"interleave": 2, "zero_bubble": 1}, "row 0: zero_bubble has no chunks of layers"),
@@ -271,3 +274,39 @@ def test_times_of_another_unit_are_a_failure():
     fit = so.calibrate(rows.assign(time_s=1e9 * rows["time_s"]))
     assert "check that time_s is in seconds" in str(fit.failure)
     assert np.isinf(fit.predict(rows).high).all()
+
+
+def test_one_run_is_asked_for_by_numbers():
+    fit = fit_train_steps(training_runs(MACHINE, 8).assign(nodes=1))
+    run: dict[str, Any] = {"hidden": 2048, "heads": 16, "layers": 24, "seq_len": 1024}
+    run |= {"global_batch": 64, "devices": 4, "data": 4, "recompute": "full"}
+    several: dict[str, Any] = run | {"micro_batch": [1, 2]}
+    one, two = fit.predict(**run), fit.predict(**several)
+    assert one.time.shape == ()
+    assert two.time.shape == (2,)
+    np.testing.assert_allclose(one.time, two.time[0])
+    np.testing.assert_allclose(one, np.squeeze(fit.predict(pd.DataFrame([run]))))
+    assert fit.correction(**run).shape == ()
+    with pytest.raises(ValueError, match="micro_bach: a training run has no such column; it has"):
+        fit.predict(**run, micro_bach=2)
+    with pytest.raises(ValueError, match="train_step rows need heads, layers, seq_len; add what"):
+        fit.predict(hidden=2048, devices=4, global_batch=64)
+    with pytest.raises(ValueError, match="no column 'heads', 'layers', which the model needs"):
+        so.calibrate(training_runs(MACHINE, 8).drop(columns=["heads", "layers"]))
+
+
+def test_a_plan_says_of_mixtures_only_what_no_row_has_shown():
+    fit = fit_train_steps(mixtures())
+    model = so.Transformer(
+        hidden=1024, heads=16, layers=8, seq_len=1024, vocab=51200, experts=8, active_experts=2
+    )
+    run: dict[str, Any] = {"memory": 200e9, "global_batch": 32, "draws": 16}
+    run |= {"schedule": ("1f1b", "zero_bubble"), "max_expert": 4}
+    found = so.plan(model, fit, devices=[16], **run)
+    assert found.best is not None
+    text = found.explain()
+    assert "a mixture of experts: rows fitted are of dense models" not in text
+    assert "zero bubble: not in the rows fitted" not in text
+    split = so.Parallelism(data=16, expert=8)
+    far = dataclasses.replace(found.best, split=split)
+    assert "expert 8: at most 4 in the rows fitted" in extrapolations(far)

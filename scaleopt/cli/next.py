@@ -127,12 +127,12 @@ def described(lines: "pd.DataFrame", target: str, most: int, chosen: "pd.DataFra
     unit = "1" if target == "devices" else "s"
     before, after = (f"± {format_si(each, unit).removesuffix(' 1')}" for each in (now, then))
     said.append(
-        f"Together {format_si(cost, 's')} of devices; {aim} is then known to about {after}, and is "
-        f"now to {before} (one standard deviation)."
+        f"Together {format_si(cost, 's')} of devices; {aim} is known to {before} now, and is then "
+        f"known to about {after} (one standard deviation)."
     )
     if then > _HARDLY * now:
         said.append(
-            "That is hardly sharper: these tell most for what they cost, and cost little. Ask for "
-            "more of them with --count."
+            "That is hardly sharper, though these tell most for what they cost. Ask for more of "
+            "them with --count."
         )
     return "\n".join(said)

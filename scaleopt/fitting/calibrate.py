@@ -127,8 +127,9 @@ def calibrate(
     for name in {"flops", "size_bytes"} - set(rows):
         rows[name] = np.nan
     if "op" in table and rows.empty:
-        found = ", ".join(sorted(map(str, table["op"].unique())))
-        raise ValueError(f"no row of kind {', '.join(KINDS)} to calibrate from; found: {found}")
+        found = ", ".join(sorted(map(str, table["op"].unique()))) or "no rows at all"
+        known = ", ".join([*KINDS, "train_step"])
+        raise ValueError(f"no row of kind {known} to calibrate from; found: {found}")
     check_rows(rows, ["time_s", "devices"])
     for kind, needed in _NEEDED.items():
         check_numbers(rows, [needed], among=of_rows == kind)

@@ -103,11 +103,15 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
             )
         else:
             parts.append((op, dtypes, part, cells))
-    # Those at one N come last: how they grow with N is what the others do.
+    # Those at one N come last: how they grow with N is what others like them do.
     parts.sort(key=lambda each: len(np.unique(each[-1].devices)) < 2)
     groups: list[CollectiveGroup] = []
     for op, dtypes, part, cells in parts:
-        others = [(group.u, group.pieces) for group in groups if group.fewest < group.most]
+        others = [
+            (group.u, group.pieces)
+            for group in groups
+            if group.fewest < group.most and _grows_alike(group.op, op)
+        ]
         alone = len(np.unique(cells.devices)) < 2
         if alone:
             source = "that of the machine's other collectives" if others else "the prior's"
@@ -118,6 +122,11 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
         groups.append(_fitted(op, dtypes, part, cells, others if alone else []))
     failure = None if groups else "; ".join(notes)
     return CollectiveFit(tuple(groups), tuple(untold), tuple(notes), failure)
+
+
+def _grows_alike(first: str, second: str) -> bool:
+    """Whether messages of two collectives grow alike with N: all at once, or in turns."""
+    return (first == "all_to_all") == (second == "all_to_all")
 
 
 def _fitted(

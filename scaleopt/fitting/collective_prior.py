@@ -19,7 +19,8 @@ _ABSENT, _FIXED = 60.0, 1e-3
 _LAUNCH, _LAUNCH_PULL = 7.0, 0.8
 """The launch over the first α."""
 _START, _START_PULL = 2.0, 1.0
-"""What a protocol costs besides, over its α: 0.8 to 3.4 in the table that NCCL chooses by."""
+"""What a protocol costs besides, over its α: base over ring latencies are 0.8 to 3.4 in the table
+that NCCL chooses by (NVIDIA/nccl 2.30.7, src/graph/tuning.cc)."""
 _RING, _TREE, _ALPHA_EXPONENT_PULL = 0.9, 0.4, 0.2
 """The most that messages are expected to grow, as N to this power: in turns around a node; across
 nodes, or where all are sent at once."""

@@ -179,9 +179,12 @@ def check_rows(
     if twice.any():
         name = table.columns[twice][0]
         raise ValueError(f"the table has the column {name!r} twice; keep the one that is meant")
-    for name in ["op", *names]:
-        if name not in table:
-            raise ValueError(f"the table has no column {name!r}, which the model needs; add it")
+    missing = [repr(name) for name in ["op", *names] if name not in table]
+    if missing:
+        raise ValueError(
+            f"the table has no column {', '.join(missing)}, which the model needs; add what is "
+            "missing"
+        )
     unknown = np.asarray(table["op"].array.isna())
     if unknown.any():
         row = table.index[unknown][0]

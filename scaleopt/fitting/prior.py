@@ -37,13 +37,20 @@ def prior_of(names: tuple[str, ...], priors: Mapping[str, Prior]) -> tuple[np.nd
 
     Raises:
         ValueError: a name that is not free, a value not above 0, a factor not above 1.
+        TypeError: what is no prior.
     """
     log_value, precision = np.zeros(len(names)), np.zeros(len(names))
-    for name, (value, factor) in priors.items():
+    for name, prior in priors.items():
         if name not in names:
             raise ValueError(
                 f"priors[{name!r}]: the model has no such free parameter; it has {', '.join(names)}"
             )
+        if not isinstance(prior, tuple):
+            raise TypeError(
+                f"priors[{name!r}] is {prior!r}; give so.Prior(value, factor), such as "
+                "so.Prior(5e-6, 1.5) for 5e-6 within a factor of 1.5"
+            )
+        value, factor = prior
         if not (0 < value < np.inf and 1 < factor < np.inf):
             raise ValueError(
                 f"priors[{name!r}] is {value} within a factor of {factor}; a prior has a value "

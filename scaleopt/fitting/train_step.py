@@ -25,7 +25,7 @@ from scaleopt.fitting.scatter import KindNoise
 from scaleopt.fitting.train_step_likeness import Misses, alike
 from scaleopt.fitting.train_step_priors import PRIORS, Believed, believed
 from scaleopt.fitting.train_step_probes import PROBED, probe_priors
-from scaleopt.fitting.train_step_rows import NEEDED, training_columns
+from scaleopt.fitting.train_step_rows import NEEDED, asked_for, training_columns
 from scaleopt.fitting.train_step_solve import (
     ObserveTrainStep,
     Solved,
@@ -78,7 +78,7 @@ class TrainStepFit(Fit[Machine]):
         Args:
             table: rows with the columns of `train_step` rows.
             level: the share of measurements within the range.
-            columns: the same as arrays, instead of a table.
+            columns: the same as numbers or arrays, instead of a table.
 
         Returns:
             The time, nearer to the rows fitted than the machine alone is where they are alike, and
@@ -88,18 +88,20 @@ class TrainStepFit(Fit[Machine]):
             ValueError: a row that lacks a column, or a split that does not fit its devices.
         """
         check_level(level)
-        rows = training_columns(pd.DataFrame(columns) if table is None else table)
+        asked, shape = asked_for(table, columns)
+        rows = training_columns(asked)
         if self.failure:
-            zero = np.zeros(len(rows["devices"]))
+            zero = np.zeros(shape)
             return Prediction(zero + np.nan, zero, zero + np.inf)
         if not len(rows["devices"]):
-            return Prediction(*(np.zeros(0) for _ in Prediction._fields))
+            return Prediction(*(np.zeros(shape) for _ in Prediction._fields))
         log_time, slope = log_time_of(self.parameters, self.point, rows)
         expected, variance, slope = self.misses.carry(alike(rows), slope)
         variance = variance + np.einsum("ij,jk,ik->i", slope, self.covariance.matrix, slope)
         reach = self._reach(level) * np.sqrt(variance)
         time = np.exp(log_time + expected)
-        return Prediction(time, time * np.exp(-reach), time * np.exp(reach))
+        ranges = time, time * np.exp(-reach), time * np.exp(reach)
+        return Prediction(*(each.reshape(shape) for each in ranges))
 
     def correction(self, table: pd.DataFrame | None = None, **columns: Any) -> np.ndarray:
         """How many times slower than the machine alone says runs like these were measured to be.
@@ -109,7 +111,7 @@ class TrainStepFit(Fit[Machine]):
 
         Args:
             table: rows with the columns of `train_step` rows.
-            columns: the same as arrays, instead of a table.
+            columns: the same as numbers or arrays, instead of a table.
 
         Returns:
             The factor of each row; 1 for what is unlike all that was measured.
@@ -117,10 +119,11 @@ class TrainStepFit(Fit[Machine]):
         Raises:
             ValueError: a row that lacks a column, or a split that does not fit its devices.
         """
-        rows = training_columns(pd.DataFrame(columns) if table is None else table)
+        asked, shape = asked_for(table, columns)
+        rows = training_columns(asked)
         if self.failure:
-            return np.full(len(rows["devices"]), np.nan)
-        return np.exp(self.misses.expected(alike(rows)))
+            return np.full(shape, np.nan)
+        return np.exp(self.misses.expected(alike(rows))).reshape(shape)
 
     def _reach(self, level: float) -> float:
         """How many standard deviations a share `level` of rows stays within."""

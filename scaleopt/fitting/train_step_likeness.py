@@ -189,8 +189,11 @@ class Misses(NamedTuple):
         expected = (self.miss - change @ self.slope.T) @ weight.T
         left = sum(shared(self.scales, where, where)) - weight @ covariance.T
         variance, axes = np.linalg.eigh(left)
-        normal = random.standard_normal(expected.shape)
-        return expected + normal @ (axes * np.sqrt(np.maximum(variance, 0.0))).T
+        root = np.linalg.qr((axes * np.sqrt(np.maximum(variance, 0.0))).T, mode="r")
+        # A triangle, and a row of normals for each place: what is drawn for the first rows is the
+        # same whatever follows them.
+        normal = random.standard_normal(expected.T.shape).T
+        return expected + normal @ (np.sign(np.diag(root))[:, None] * root)
 
     def _follow(self, where: Alike) -> tuple[Alike, np.ndarray, np.ndarray]:
         """Rows with their habits, their covariance with the fitted ones, and how they follow it."""

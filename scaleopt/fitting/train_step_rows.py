@@ -41,9 +41,9 @@ def training_columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
         ValueError: a missing column, a recomputation that is not known, axes whose product is not
             the devices, a batch that they do not divide, or experts that cannot be shared so.
     """
-    for name in NEEDED:
-        if name not in rows:
-            raise ValueError(f"train_step rows need the column {name!r}; add it")
+    missing = [name for name in NEEDED if name not in rows]
+    if missing:
+        raise ValueError(f"train_step rows need {', '.join(missing)}; add what is missing")
     columns = {name: rows[name].to_numpy(float) for name in NEEDED}
     for name, default in DEFAULTS.items():
         given = rows[name] if name in rows else pd.Series(np.nan, index=rows.index)
@@ -68,8 +68,35 @@ def training_columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
     return columns | {"node_size": np.where(nodes == 1, alone, several)}
 
 
+def asked_for(
+    table: pd.DataFrame | None, columns: dict[str, Any]
+) -> tuple[pd.DataFrame, tuple[int, ...]]:
+    """Rows that are asked for as a table or by columns, and the shape of the answer.
+
+    Raises:
+        ValueError: a column that a training run has not, or lengths that differ.
+    """
+    if table is not None:
+        return table, (len(table),)
+    known = (*NEEDED, *DEFAULTS, *FOLLOWING, "nodes")
+    unknown = [name for name in columns if name not in known]
+    if unknown:
+        raise ValueError(
+            f"{', '.join(unknown)}: a training run has no such column; it has {', '.join(known)}"
+        )
+    shape = np.broadcast_shapes(*(np.shape(value) for value in columns.values()))
+    rows = {name: np.broadcast_to(value, shape).ravel() for name, value in columns.items()}
+    return pd.DataFrame(rows), shape
+
+
 def _refuse_experts(rows: pd.DataFrame, columns: dict[str, np.ndarray]) -> None:
     """Raise on a row whose experts, or chunks of layers, cannot be so."""
+    for name in ("experts", "active_experts", "expert"):
+        refuse(
+            rows,
+            (columns[name] < 1) | (columns[name] % 1 != 0),
+            f"{name} is no whole number above 0",
+        )
     experts, sharing = columns["experts"], columns["expert"]
     refuse(rows, columns["active_experts"] > experts, "active_experts is above experts")
     refuse(rows, experts % sharing != 0, "expert does not divide experts")

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 
+from scaleopt.models.checks import check_numbers
 from scaleopt.models.workload import (
     DeviceWork,
     Message,
     Operation,
-    check_numbers,
     divisors,
     plain_flops,
 )

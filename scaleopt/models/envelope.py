@@ -46,8 +46,6 @@ class LinkEnvelope(eqx.Module):
     """(protocols,), α, time of an empty message between two devices."""
     beta: SecondsPerByte
     """(protocols,), β, inverse of the bandwidth of one device in one direction, of two devices."""
-    start: Seconds = 0.0
-    """(protocols,), t, what a protocol costs besides, whatever N and M."""
     alpha_growth: Ratio = 2.0
     """(protocols,), a, by how much the messages grow where the devices double: 2 in a ring."""
     beta_growth: Ratio = 1.0
@@ -68,6 +66,8 @@ class LinkEnvelope(eqx.Module):
     """s, how cleanly the faster protocol is picked."""
     overlap: Ratio = 1.0
     """q, 1 where messages and bytes take turns; large where they go on at the same time."""
+    start: Seconds = 0.0
+    """(protocols,), t, what a protocol costs besides, whatever N and M."""
 
     def __call__(
         self, devices: Count, size: Bytes, passes: Ratio = 2.0, nodes: Count = 1.0
@@ -75,7 +75,7 @@ class LinkEnvelope(eqx.Module):
         """The seconds of one collective.
 
         Args:
-            devices: N, number of devices; at 1 only the launch and the least start remain.
+            devices: N, number of devices; at 1 the launch and the envelope of the starts remain.
             size: M [B], bytes of the full array, in an all-to-all of one device's part.
             passes: p, how often the array goes around: 2 in an all-reduce, else 1.
             nodes: n, over how many nodes the devices are spread evenly.

@@ -15,7 +15,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from scaleopt.models.workload import DeviceWork, Message, check_numbers, divisors, plain_flops
+from scaleopt.models.checks import check_numbers
+from scaleopt.models.workload import DeviceWork, Message, divisors, plain_flops
 from scaleopt.units import Bytes, Count, Flops, Scalar, Seconds, SecondsPerByte, real
 
 _AXES = ("x", "y", "z")

@@ -6,18 +6,20 @@ by the mean delay times about log t, where delays are exponential. The device co
 that falls on narrow products, moves what is element-wise through memory, and reduces along the
 tensor axis by a ring, whose latency grows with the group.
 
-T = R (L/p · layer + passing on) + m · head + (1 − o/m) · sum of gradients + update + overhead
+T = R L/p · layer + (v R − 1) · passing on + m · head + (1 − o/m) · sum of gradients + update
+    + overhead
 
-with m micro-batches and R = m + (p − 1)/v rounds of a pipeline of p stages and v chunks. Gradients
-are whole, and can be summed behind what is left, in the last of m backward passes alone. Where the
-weights' gradients fill the wait (zero bubble), the p − 1 rounds of waiting are each shorter by two
-of them: (p − 1) (t_F + t_B − 2 t_W) is left.
+with m micro-batches and R = m + (p − 1)/v rounds of a pipeline of p stages and v chunks, of which
+the last chunk is passed on to nobody. Gradients are whole, and can be summed behind what is left,
+in the last of m backward passes alone. Where the weights' gradients fill the wait (zero bubble),
+the p − 1 rounds of waiting are each shorter by two of them: (p − 1) (t_F + t_B − 2 t_W) is left.
 """
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
+from scaleopt.models.checks import check_numbers
 from scaleopt.models.parallelism import DeviceCounts, Parallelism
 from scaleopt.models.products import Product
 from scaleopt.models.transformer import Transformer
@@ -130,11 +132,7 @@ class Machine(eqx.Module):
 
     def __check_init__(self) -> None:
         """Refuse impossible numbers as they are written; traced values pass."""
-        for name, value in vars(self).items():
-            if isinstance(value, str):
-                raise TypeError(f"Machine: {name} is {value!r}; give a number in SI")
-            if isinstance(value, (int, float)) and not value >= 0:
-                raise ValueError(f"Machine: {name} is {value}; it must be 0 or more (SI units)")
+        check_numbers(self, dict.fromkeys(vars(self), 0.0))
 
     def ring(self, split: Parallelism, group: Count, stride: Count, size: Bytes) -> Array:
         """Seconds of an all-reduce of `size` [B] in a group whose members are `stride` apart.
@@ -222,7 +220,7 @@ class Machine(eqx.Module):
         layer = smooth_maximum(device, launched * count.passes)
         crossing = tensor * context * data >= self.node_size
         link = jnp.where(crossing, self.network_beta, self.beta)
-        passing = jnp.where(pipeline > 1, chunks * link * count.passed, 0.0)
+        handovers = jnp.where(pipeline > 1, chunks * count.rounds - 1, 0.0)
         done, idle = micro_batches * count.stage_layers, count.rounds - micro_batches
         # In a zero-bubble schedule weights' gradients are computed while a stage would wait.
         spared = jnp.where(real(split.zero_bubble)[0] > 0, 2 * batch * self.compute(weights), 0.0)
@@ -235,7 +233,7 @@ class Machine(eqx.Module):
             tensor=done * summed,
             context=done * passed_on,
             expert=done * sent,
-            pipeline=idle * count.stage_layers * (layer - spared) + count.rounds * passing,
+            pipeline=idle * count.stage_layers * (layer - spared) + handovers * link * count.passed,
             data=(1 - self.overlap / micro_batches) * self.gradients(split, count),
             overhead=done * (layer - compute - memory - inside) + once,
         )

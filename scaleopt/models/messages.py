@@ -7,7 +7,8 @@ context   t             3 (c − 1) l m messages of keys and values to the next
 expert    t             as many all-to-alls as of the tensor axis
 data      t             an all-reduce of the gradients; under ZeRO its two halves apart, from stage
                         2 a reduce-scatter and at 3 two all-gathers for every micro-batch
-pipeline  t c d         hidden states to the next stage, and their gradients back
+pipeline  t c d         v m + p − 2 times hidden states of v chunks of layers to the next of p
+                        stages, and as often their gradients back
 
 Source: M. Shoeybi et al., "Megatron-LM", 2019, section 3; V. Korthikanti et al., MLSys 2023,
 section 4.2; S. Rajbhandari et al., "ZeRO", SC 2020, section 7.
@@ -43,7 +44,7 @@ def step_messages(
     layers = count.stage_layers * rounds
     often, chunks = count.reductions * layers, real(split.interleave)[0]
     halved = jnp.where(along > 0, often, 0.0)
-    passed = jnp.where(pipeline > 1, 2 * chunks * count.rounds, 0.0)
+    passed = jnp.where(pipeline > 1, 2 * (chunks * count.rounds - 1), 0.0)
     turned = jnp.where(expert > 1, often, 0.0)
     apart = jnp.where(expert > 1, count.expert_parameters, 0.0)
     replicas = data * context

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.sharding import Mesh
 
+from scaleopt.models.checks import check_numbers
 from scaleopt.models.mesh import Specs, mesh_of, specs_of
 from scaleopt.models.messages import step_messages
 from scaleopt.models.products import LayerProducts, layer_products
@@ -116,10 +117,7 @@ class Parallelism(eqx.Module):
 
     def __check_init__(self) -> None:
         """Refuse impossible numbers as they are written; traced values pass."""
-        for name in _AXES:
-            value = getattr(self, name)
-            if isinstance(value, (int, float)) and not value >= 1:
-                raise ValueError(f"Parallelism: {name} is {value}; it must be 1 or more")
+        check_numbers(self, dict.fromkeys(_AXES, 1))
         if self.zero_bubble is True and isinstance(self.interleave, int) and self.interleave > 1:
             raise ValueError(
                 f"Parallelism: interleave is {self.interleave}, and the zero-bubble schedule has "

@@ -16,9 +16,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
+from scaleopt.models.checks import check_numbers
 from scaleopt.models.collectives import all_gather_time
 from scaleopt.models.products import Product
-from scaleopt.models.workload import DeviceWork, Message, Operation, check_numbers, divisors
+from scaleopt.models.workload import DeviceWork, Message, Operation, divisors
 from scaleopt.units import Bytes, Count, CountedFlops, Scalar, Seconds, SecondsPerByte, real
 
 STATIONARY = ("C", "A", "B")

@@ -9,6 +9,7 @@ fixed that is Amdahl's law, with the work growing as N Gustafson's; a model, two
 import equinox as eqx
 import jax.numpy as jnp
 
+from scaleopt.models.checks import check_numbers
 from scaleopt.models.collectives import all_reduce_time
 from scaleopt.models.imbalance import largest_of
 from scaleopt.units import (
@@ -77,6 +78,7 @@ class StepTime(eqx.Module):
     Raises:
         ValueError: a negative time, imbalance or spread, a rate or efficiency that is not positive,
             an overlap outside 0 to 1, an accumulation below 1.
+        TypeError: a text.
 
     >>> step = StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167)
     >>> round(float(step(devices=8, flops=1e14, size=1e8)) * 1e3, 1)
@@ -101,17 +103,8 @@ class StepTime(eqx.Module):
 
     def __check_init__(self) -> None:
         """Refuse impossible numbers as they are written; traced values pass."""
-        least = dict.fromkeys(_NOT_NEGATIVE, 0.0) | {"accumulation": 1.0}
-        for name, low in least.items():
-            value = getattr(self, name)
-            if isinstance(value, (int, float)) and not value >= low:
-                raise ValueError(
-                    f"StepTime: {name} is {value}; it must be {low:g} or more (SI units)"
-                )
-        for name in ("rate", "compute_efficiency"):
-            value = getattr(self, name)
-            if isinstance(value, (int, float)) and not value > 0:
-                raise ValueError(f"StepTime: {name} is {value}; it must be above 0 (SI units)")
+        check_numbers(self, dict.fromkeys(_NOT_NEGATIVE, 0.0) | {"accumulation": 1.0})
+        check_numbers(self, {"rate": 0.0, "compute_efficiency": 0.0}, above=True)
         if isinstance(self.overlap, (int, float)) and self.overlap > 1:
             raise ValueError(f"StepTime: overlap is {self.overlap}; it is a share, so at most 1")
 

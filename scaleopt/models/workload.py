@@ -114,20 +114,6 @@ def plain_flops(flops: CountedFlops) -> Product:
     return Product(flops, jnp.inf, jnp.inf)
 
 
-def check_numbers(owner: Any, least: dict[str, float], *, above: bool = False) -> None:
-    """Refuse text, and numbers that are too small, as they are written; traced values pass."""
-    for name, low in least.items():
-        value = getattr(owner, name)
-        if isinstance(value, str):
-            raise TypeError(
-                f"{type(owner).__name__}: {name} is {value!r}; give a number in SI, such as "
-                "so.units.parse gives of such text"
-            )
-        if isinstance(value, (int, float)) and not (value > low if above else value >= low):
-            rule = f"above {low:g}" if above else f"{low:g} or more"
-            raise ValueError(f"{type(owner).__name__}: {name} is {value}; it must be {rule} (SI)")
-
-
 def divisors(number: int) -> list[int]:
     """All divisors, ascending; by pairs, so that a hundred thousand numbers take a moment.
 

@@ -254,10 +254,13 @@ def _offers(
         "power": power,
         "peak_rate": peak_rate,
     }
-    if isinstance(machine, str):
+    several = [machine, *machine] if isinstance(machine, Sequence) else []
+    text = next((each for each in several if isinstance(each, str)), None)
+    if text is not None:
         raise TypeError(
-            f"a plan needs a Machine, a fit of one, or an Offer, not the text {machine!r}; "
-            "so.Offer.of(name, …) takes memory, rate and price from the catalogue"
+            f"a plan needs a Machine, a fit of one, or an Offer, not the text {text!r}; "
+            "so.Offer.of(name, machine_or_fit, devices=…) takes memory, peak rate and price from "
+            "the catalogue"
         )
     if isinstance(machine, Offer):
         machine = [machine]

@@ -101,7 +101,7 @@ def test_a_warm_fit_takes_about_as_long_as_scipys(benchmark):
     mine, theirs, ratio = paired(benchmark, ours, scipys, rounds=15)
     judged(mine)
     judged(theirs)
-    # Measured as 0.81 to 1.02 in five runs on two cores with four or more processes on them.
+    # Measured as 0.81 to 1.02 in five runs on a busy machine.
     assert ratio < 1.25
 
 

@@ -50,7 +50,7 @@ def main() -> None:
         _, copying = found(fitted(alone, op, given.ranks), op, given.ranks)
         intervals = {
             "delay": delay - own_delay(added, waking, sharing(given.ranks)),
-            "rate": (per_byte - own_per_byte(copying)).per(1.0),
+            "rate": (per_byte - own_per_byte(copying)).inverse(),
             "by_sockets": by_sockets,
         }
         put_in = {"delay": wire.delay, "rate": wire.payload_rate}

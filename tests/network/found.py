@@ -61,9 +61,9 @@ class Interval:
         value = self.value - other.value
         return Interval(value, value - float(below), value + float(above))
 
-    def per(self, volume: float) -> "Interval":
-        """What it is the inverse of: volume over it."""
-        most, value, least = volume / np.maximum((self.low, self.value, self.high), _NONE)
+    def inverse(self) -> "Interval":
+        """One over it."""
+        most, value, least = 1 / np.maximum((self.low, self.value, self.high), _NONE)
         return Interval(float(value), float(least), float(most))
 
 

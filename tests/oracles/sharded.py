@@ -179,7 +179,14 @@ def collectives(text):
 
 
 def members(line):
-    """The first group of replicas, in any of the ways that HLO writes them."""
+    """The first group of replicas, in any of the ways that HLO writes them; or those of a ring."""
+    if paired := re.search(r"source_target_pairs=\{([\d,{}]+)\}", line):
+        pairs = re.findall(r"\{(\d+),(\d+)\}", paired[1])
+        to = {int(source): int(target) for source, target in pairs}
+        ring = [0]
+        while to[ring[-1]] != 0:
+            ring.append(to[ring[-1]])
+        return ring
     if listed := re.search(r"replica_groups=\{\{([\d,]+)\}", line):
         return [int(n) for n in listed[1].split(",")]
     if tiled := re.search(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):

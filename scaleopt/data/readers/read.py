@@ -24,7 +24,7 @@ from scaleopt.data.readers import (
 from scaleopt.data.readers.lines import Line, blocks, clean, lines, records
 from scaleopt.data.readers.record import OPS, Log
 from scaleopt.data.readers.settle import BUS, Given, UnsaidError, settle, settle_full
-from scaleopt.data.reading import LONGEST, names_ours
+from scaleopt.data.reading import LONGEST, is_table, names_ours
 
 _TEXT = (
     nccom.Reader,
@@ -97,10 +97,10 @@ class Found(NamedTuple):
 
 def _no_log(path: Path) -> str:
     """What a file is that has no known format, and what to do with it."""
+    if is_table(path):
+        return "this is a table of measurements already, and no log; fit it as it is"
     with path.open("rb") as file:
         start = file.readline(LONGEST).decode("utf-8-sig", "replace").strip()
-    if names_ours(start):
-        return "this is a table of measurements already, and no log; fit it as it is"
     for mark in (";", "\t"):
         if names_ours(start.replace(mark, ",")):
             return f"a table whose cells are divided by {mark!r}; divide them by commas"

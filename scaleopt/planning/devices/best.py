@@ -15,6 +15,7 @@ from scaleopt.planning.devices.optimum import (
     TimeModel,
     Workload,
     check_limit,
+    check_time,
     check_workload,
     of_step_time,
     optimum_is_open,
@@ -71,12 +72,14 @@ def best_devices(
     Raises:
         ValueError: no `max_devices` where every further device helps (α = 0), or for a callable
             whose shape is not known; a work or size that is not a positive number.
+        TypeError: a `Machine` or a fit of one, whose best split is found by `plan`.
 
     >>> step = StepTime(rate=120e12, alpha=8e-6, beta=1 / 25e9, serial_time=0.0167)
     >>> best_devices(step, 1e14, 1e8), best_devices(step, 1e14, 1e8, max_devices=8)
     (227, 8)
     """
     check_limit(max_devices)
+    check_time(step_time)
     check_workload(flops, size)
     max_devices = None if max_devices is None else int(max_devices)
     if isinstance(step_time, Fit):

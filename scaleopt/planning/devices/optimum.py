@@ -23,7 +23,6 @@ from jax import Array
 from scaleopt.fitting.propagate import Estimate, hangs_on_blind, propagate
 from scaleopt.fitting.result import Fit
 from scaleopt.models.collectives import all_reduce_time
-from scaleopt.models.machine import Machine
 from scaleopt.models.step import StepTime
 from scaleopt.planning.devices.minimum import least_place
 from scaleopt.units import Bytes, Count, Flops, Scalar, Seconds, real
@@ -93,16 +92,25 @@ def optimal_devices(
     Source: set dT/dN = 0; the all-reduce as `all_reduce_time`.
     """
     check_limit(max_devices)
-    model = step_time.model if isinstance(step_time, Fit) else step_time
-    if isinstance(model, Machine):
-        raise TypeError(
-            "a Machine takes a model and its split, so that no number of devices alone is best; "
-            "use so.plan(model, machine_or_fit, devices=…, memory=…, global_batch=…)"
-        )
+    check_time(step_time)
     if isinstance(step_time, Fit):
         most = float("inf") if max_devices is None else max_devices
         return told(optimum_of_fit(step_time, flops, size, max_devices, level), most)
     return _optimum(step_time, flops, size, np.inf if max_devices is None else max_devices)
+
+
+def check_time(step_time: Any) -> None:
+    """Refuse a time that is not one of devices, FLOP and bytes alone."""
+    model = step_time.model if isinstance(step_time, Fit) else step_time
+    if isinstance(model, StepTime):
+        return
+    from scaleopt.models.machine import Machine  # with all it needs, which a step does not
+
+    if isinstance(model, Machine):
+        raise TypeError(
+            "a Machine takes a model and its split, so that a number of devices alone has no time; "
+            "use so.plan(model, machine_or_fit, devices=…, memory=…, global_batch=…)"
+        )
 
 
 def check_limit(max_devices: float | None) -> None:

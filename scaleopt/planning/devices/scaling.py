@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from scaleopt.models.speedup import efficiency
-from scaleopt.planning.devices.optimum import TimeModel
+from scaleopt.planning.devices.optimum import TimeModel, check_time
 from scaleopt.units import Bytes, Count, Flops, Ratio, Seconds, real
 
 
@@ -80,6 +80,7 @@ def weak_scaling(
 def _curve(
     step_time: TimeModel, devices: Count, alone: Flops, together: Flops, size: Bytes
 ) -> ScalingCurve:
+    check_time(step_time)
     count, alone, together = real(devices, alone, together)
     time = jnp.asarray(step_time(count, together, size))
     # Work done in a second, against one device's.

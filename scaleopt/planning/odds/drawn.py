@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+CANDIDATES = 512
+"""How many of the best on the fitted machine take part."""
+
 
 class Drawn(NamedTuple):
     """Candidates of one offer, and what each takes on each drawn machine."""

@@ -13,15 +13,15 @@ from scaleopt.fitting.result import Fit
 from scaleopt.fitting.train_step_likeness import Alike, alike
 from scaleopt.models.machine import Machine
 from scaleopt.models.transformer import RECOMPUTE
-from scaleopt.planning.odds.drawn import Drawn, Span
+from scaleopt.planning.odds.drawn import CANDIDATES, Drawn, Span
 from scaleopt.planning.searching.configuration import Configuration
 from scaleopt.planning.searching.layouts import AXES, batch_of, devices_of
-from scaleopt.planning.searching.likeness import misses_of, run_columns
+from scaleopt.planning.searching.likeness import misses_of, run_columns, tells_mixtures
 from scaleopt.planning.searching.searched_layouts import SearchedLayouts
 from scaleopt.planning.searching.tables import OPTIONS, Problem, evaluate, step_of
 
-LAYOUTS, CANDIDATES = 256, 512
-"""Of the list the best layouts, and of these with every option the best, are scored anew."""
+LAYOUTS = 256
+"""Of the list the best, which are scored anew with every option."""
 _REFUSED, _NEARLY = 64, 1.5
 """Of those that take longer than the limits allow, by this factor at most, so many too."""
 _SEED = 1
@@ -68,11 +68,11 @@ def layout_span(
     """
     predicted = fit.predict(pd.DataFrame([_training_row(side, best)]), level=level)
     time, low, high = (float(part[0]) for part in predicted)
-    if np.asarray(side.problem.model.experts) > 1:
-        # Dense rows say nothing here of experts: the range, about this one's time.
+    if np.asarray(side.problem.model.experts) > 1 and not tells_mixtures(fit):
+        # Dense rows say nothing of experts: the range of theirs, about this one's time.
         low, high = (best.step_time * end / time for end in (low, high))
     tail = (1 - level) / 2
-    least, most = np.quantile(seconds, [tail, 1 - tail])
+    least, most = np.quantile(seconds, [tail, 1 - tail], method="inverted_cdf")
     return Span(min(low, float(least)), max(high, float(most)), not np.isfinite(high))
 
 

@@ -13,12 +13,9 @@ from scaleopt.fitting.propagate import drawn_points, hangs_on_blind
 from scaleopt.fitting.result import Fit
 from scaleopt.models.machine import Machine
 from scaleopt.models.workload_time import AnyMachine, workload_time
-from scaleopt.planning.odds.drawn import Drawn, Span
+from scaleopt.planning.odds.drawn import CANDIDATES, Drawn, Span
 from scaleopt.planning.searching.configuration import Configuration
 from scaleopt.planning.searching.workload_search import SearchedWorkload
-
-CANDIDATES = 512
-"""How many of the best splits take part."""
 
 
 def drawn_splits(fit: Fit[Any], side: SearchedWorkload, best: Configuration, draws: int) -> Drawn:

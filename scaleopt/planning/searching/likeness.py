@@ -78,10 +78,14 @@ def misses_of(fit: "Fit[Any] | None", model: Transformer) -> Misses | None:
         The misses; those of no row at all for a mixture of experts, where all rows are dense.
     """
     misses: Misses | None = getattr(fit, "misses", None)
-    if misses is None or float(model.experts) == 1:
+    if fit is None or misses is None or float(model.experts) == 1 or tells_mixtures(fit):
         return misses
-    mixed = misses.where.shape[:, SHAPE.index("experts")] > 0
-    return misses if mixed.any() else misses.forgotten()
+    return misses.forgotten()
+
+
+def tells_mixtures(fit: "Fit[Any]") -> bool:
+    """Whether a row of a fit is of a mixture of experts: dense rows tell nothing of one."""
+    return "experts" in fit.rows and bool((fit.rows["experts"] > 1).any())
 
 
 def likeness(misses: Misses, model: Transformer, layouts: Layouts, options: Options) -> Likeness:

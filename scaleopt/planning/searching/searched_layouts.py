@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -21,9 +20,6 @@ from scaleopt.planning.searching.search import TILE, Tiles, all_scores, search
 from scaleopt.planning.searching.searched import Named, Scores, Searched
 from scaleopt.planning.searching.tables import Problem, Tables
 from scaleopt.planning.searching.upgrade import upgrades
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -107,9 +103,13 @@ class SearchedLayouts(Searched):
         return self.layouts.possible(2 * int(self.layouts.devices[-1]))
 
     def unlike(self, found: Configuration) -> list[str]:
-        """What of the model itself no fit has seen: rows of training steps are of dense ones."""
-        mixture = float(self.problem.model.experts) > 1
-        return ["a mixture of experts: rows fitted are of dense models"] if mixture else []
+        """What of the model itself no row fitted is of."""
+        from scaleopt.planning.searching.likeness import tells_mixtures  # needs what fits need
+
+        fit, mixture = self.offer.fit, float(self.problem.model.experts) > 1
+        if fit is None or not mixture or tells_mixtures(fit):
+            return []
+        return ["a mixture of experts: rows fitted are of dense models"]
 
 
 ALIKE = "beyond the model"

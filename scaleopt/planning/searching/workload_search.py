@@ -172,11 +172,10 @@ class SearchedWorkload(Searched):
             )
             if value > _ALIKE * most
         ]
-        moved = float(np.asarray(getattr(self.workload, "moved_bytes", 0.0)))
-        if moved and isinstance(self.machine, StepTime):
+        if isinstance(self.machine, StepTime) and float(np.asarray(work.moved)) > 0:
             said.append(
-                "moved_bytes: steps tell no memory bandwidth; what those fitted moved is in their "
-                "rate, and nothing is added for it"
+                "bytes through memory: steps tell no memory bandwidth; what those fitted moved is "
+                "in their rate, and nothing is added for it"
             )
         return said
 

@@ -16,7 +16,7 @@ def extrapolations(best: Configuration) -> list[str]:
     if fit is None:
         return []
     rows, said, split = fit.rows, [], best.split
-    axes = ("data", "tensor", "pipeline", "micro_batch", "interleave")
+    axes = ("data", "tensor", "pipeline", "context", "expert", "micro_batch", "interleave")
     for name in ("devices", *(axes if isinstance(split, Parallelism) else ())):
         used = best.devices if name == "devices" else int(getattr(split, name))
         most = rows[name].max() if name in rows else 1
@@ -42,6 +42,7 @@ def _options(split: Parallelism, rows: "pd.DataFrame") -> list[str]:
     along = rows["sequence_parallel"].any() if "sequence_parallel" in rows else False
     if split.sequence_parallel and not along:
         said.append("sequence parallel: not in the rows fitted")
-    if split.zero_bubble:
+    waiting = rows["zero_bubble"].any() if "zero_bubble" in rows else False
+    if split.zero_bubble and not waiting:
         said.append("zero bubble: not in the rows fitted")
     return said

@@ -1,6 +1,7 @@
 """Which limits a plan runs into: what each costs the best, and what must give if nothing is left.
 
-Lifting a limit and asking again is a question to what the search has kept, not another search.
+Lifting a limit and asking again is a question to what the search has kept, not another search; but
+for the leanest of all where nothing is fast enough, of which a search keeps none.
 """
 
 from collections.abc import Sequence
