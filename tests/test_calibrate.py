@@ -205,7 +205,7 @@ def test_a_missing_cell_is_refused(op, lacking):
 def test_a_table_of_other_kinds_is_refused():
     table = pd.DataFrame({"op": ["stream"], "devices": [1], "time_s": [1.0]})
     with pytest.raises(
-        ValueError, match=r"no row of kind matmul, all_reduce, step .* found: stream"
+        ValueError, match=r"no row of kind matmul, all_reduce, step, train_step .* found: stream"
     ):
         so.calibrate(table)
 

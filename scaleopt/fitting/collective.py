@@ -40,7 +40,7 @@ from scaleopt.fitting.result import plain
 
 _NUMBERS = ["time_s", "devices", "size_bytes"]
 _MOST_FOLDS = 7
-_MOST_HABITS = 1024
+_MOST_HABITS = 1000
 """Cells whose habits are kept; the law is fitted to fewer."""
 _DOUBLING = 0.2
 """How far a prediction one doubling beyond the rows is off, where the rows do not tell."""
