@@ -101,8 +101,8 @@ def test_a_warm_fit_takes_about_as_long_as_scipys(benchmark):
     mine, theirs, ratio = paired(benchmark, ours, scipys, rounds=15)
     judged(mine)
     judged(theirs)
-    # Measured as 0.81 to 1.02 in five runs on a busy machine.
-    assert ratio < 1.25
+    # Measured as 0.75 to 1.21 in nine runs: both take one of two paces, as the processor has it.
+    assert ratio < 1.4
 
 
 def by_scipy(table, **how):
