@@ -15,7 +15,7 @@ with one of 64; 39.1B at tensor 2, data 32, pipeline 8 takes 21.9 s with micro-b
 s with 3, whose bubble is longer. Three have tensor groups of 16, whose step is mostly network: they
 are told within 9 % in the mean where another of them was fitted, else within 16 %, as gradients and
 stages say little of it. More runs help little: each large run told by all the other 53 is still
-missed by 5.0 % in the mean (median 3.0). The plan then chosen among those measured loses 1.1 %. 90
+missed by 5.0 % in the mean (median 3.0). The plan then chosen among those measured loses 1.0 %. 90
 % bands hold 92 % in the mean over the draws of both kinds. Elsewhere the mean error is 1 to 2 %
 (DGX Cloud), 3 to 5 % (MPT), 2 to 5 % (MegaScale), 3 % (InternEvo, states split in a node) and 14 %
 (over all: their gathering grows with N and no row on few devices shows it), 11 % (Megatron-Core,
