@@ -63,8 +63,9 @@ def test_the_fit_returns_delay_and_rate(tmp_path, by_sockets):
         rate = (per_byte - own_per_byte(copying)).inverse()
         shown.append((over(delay, WIRE.delay), over(rate, WIRE.payload_rate)))
         if all(found_well(*each) for each in shown[-1]):
-            return
-    pytest.fail(f"delay and rate over what was put in, with their 90 % intervals: {shown}")
+            break
+    said = f"delay and rate over what was put in, with their 90 % intervals: {shown}"
+    assert all(found_well(*each) for each in shown[-1]), said
 
 
 def over(found, put_in):

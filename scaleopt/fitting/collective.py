@@ -15,7 +15,7 @@ from scipy import special
 
 from scaleopt.fitting.collective_habits import Kernel, learnt, most_likely, places_in, recalled
 from scaleopt.fitting.collective_link import PIECES, Numbers, link_of, numbers_of
-from scaleopt.fitting.collective_prior import lent, prior, starts
+from scaleopt.fitting.collective_prior import lent, prior, sent_at_once, starts
 from scaleopt.fitting.collective_result import (
     DEGREES,
     CollectiveFit,
@@ -110,7 +110,7 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
         others = [
             (group.u, group.pieces)
             for group in groups
-            if group.fewest < group.most and _grows_alike(group.op, op)
+            if group.fewest < group.most and sent_at_once(group.op) == sent_at_once(op)
         ]
         alone = len(np.unique(cells.devices)) < 2
         if alone:
@@ -122,11 +122,6 @@ def fit_collective(table: pd.DataFrame) -> CollectiveFit:
         groups.append(_fitted(op, dtypes, part, cells, others if alone else []))
     failure = None if groups else "; ".join(notes)
     return CollectiveFit(tuple(groups), tuple(untold), tuple(notes), failure)
-
-
-def _grows_alike(first: str, second: str) -> bool:
-    """Whether messages of two collectives grow alike with N: all at once, or in turns."""
-    return (first == "all_to_all") == (second == "all_to_all")
 
 
 def _fitted(

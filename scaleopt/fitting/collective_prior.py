@@ -54,7 +54,7 @@ def prior(cells: Cells, op: str, pieces: int) -> Prior:
     """
     levels = 1 + int(cells.nodes.max() > 1)
     per_byte = (cells.log_time - np.log(np.maximum(cells.size, 1.0) * cells.passes)).min()
-    inside = _TREE if op == "all_to_all" else _RING
+    inside = _TREE if sent_at_once(op) else _RING
     exponents = [_exponent(cells.devices / cells.nodes, inside), _exponent(cells.nodes, _TREE)]
     growth = np.log(2) * np.stack([exponents[:levels], np.zeros(levels)], axis=1)
     protocol = np.zeros((PIECES, levels, 3))
@@ -77,6 +77,11 @@ def prior(cells: Cells, op: str, pieces: int) -> Prior:
         counts + _COUNT_PULL,
     )
     return Prior(vector_of(centre), vector_of(width))
+
+
+def sent_at_once(op: str) -> bool:
+    """Whether a collective's messages wait for none of each other, and so grow otherwise."""
+    return op == "all_to_all"
 
 
 def lent(prior: Prior, others: Iterable[tuple[np.ndarray, int]]) -> Prior:

@@ -193,7 +193,9 @@ class Misses(NamedTuple):
         # A triangle, and a row of normals for each place: what is drawn for the first rows is the
         # same whatever follows them.
         normal = random.standard_normal(expected.T.shape).T
-        return expected + normal @ (np.sign(np.diag(root))[:, None] * root)
+        # The own part of a row that follows from those before it is 0, and takes nothing away.
+        signs = np.where(np.diag(root) < 0, -1.0, 1.0)
+        return expected + normal @ (signs[:, None] * root)
 
     def _follow(self, where: Alike) -> tuple[Alike, np.ndarray, np.ndarray]:
         """Rows with their habits, their covariance with the fitted ones, and how they follow it."""

@@ -1,8 +1,11 @@
 """Configurations on machines that are drawn from a fit."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
+
+from scaleopt.models.machine import Machine
 
 CANDIDATES = 512
 """How many of the best on the fitted machine take part."""
@@ -32,3 +35,10 @@ class Span(NamedTuple):
     high: float
     blind: bool
     """Whether it hangs on what no row tells, so that it is none."""
+
+
+def with_nodes_of(fitted: Any, machine: Any) -> Any:
+    """A drawn machine with nodes of the size that the fitted one's have; a step has none."""
+    if not (isinstance(fitted, Machine) and isinstance(machine, Machine)):
+        return machine
+    return eqx.tree_at(lambda m: m.node_size, machine, fitted.node_size)

@@ -11,14 +11,13 @@ from scaleopt.fitting.on_host import at_each
 from scaleopt.fitting.propagate import drawn_points
 from scaleopt.fitting.result import Fit
 from scaleopt.fitting.train_step_likeness import Alike, alike
-from scaleopt.models.machine import Machine
 from scaleopt.models.transformer import RECOMPUTE
-from scaleopt.planning.odds.drawn import CANDIDATES, Drawn, Span
+from scaleopt.planning.odds.drawn import CANDIDATES, Drawn, Span, with_nodes_of
 from scaleopt.planning.searching.configuration import Configuration
 from scaleopt.planning.searching.layouts import AXES, batch_of, devices_of
 from scaleopt.planning.searching.likeness import misses_of, run_columns, tells_mixtures
 from scaleopt.planning.searching.searched_layouts import SearchedLayouts
-from scaleopt.planning.searching.tables import OPTIONS, Problem, evaluate, step_of
+from scaleopt.planning.searching.tables import OPTIONS, Parts, evaluate, step_of
 
 LAYOUTS = 256
 """Of the list the best, which are scored anew with every option."""
@@ -111,7 +110,7 @@ def _candidates(
     idle = side.options.idle_along(at["tensor"], along)
     idle |= side.options.idle_zero(at["data"] * at["context"], zero)
     fits = (parts.held <= side.memory) & ~idle
-    seconds = beyond * at_each(_step, parts, at["zero"], at["accumulation"])
+    seconds = beyond * _seconds(parts, at)
     whole = rows[:, layout]
     worth = seconds, devices_of(whole), batch_of(whole)
     keeps = np.isfinite(side.goal.within(*worth))
@@ -154,7 +153,9 @@ def _drawn(fit: Fit[Any], side: SearchedLayouts, columns: np.ndarray, draws: int
     """Seconds of a step of each candidate on each drawn machine, (draws, candidates)."""
     points, at = drawn_points(fit, draws), _named(columns)
     machines = fit.parameters.model(tuple(points.values().T[:, :, None]))
-    seconds = _seconds(_with_nodes(side.problem, machines), at)
+    machines = with_nodes_of(side.problem.machine, machines)
+    problem = eqx.tree_at(lambda p: p.machine, side.problem, machines)
+    seconds = _seconds(evaluate(problem, at), at)
     misses = misses_of(fit, side.problem.model)
     if misses is None:
         return seconds
@@ -162,15 +163,9 @@ def _drawn(fit: Fit[Any], side: SearchedLayouts, columns: np.ndarray, draws: int
     return seconds * np.exp(misses.drawn(_alike(side, at), change, np.random.default_rng(_SEED)))
 
 
-def _with_nodes(problem: Problem, machine: Machine) -> Problem:
-    """The problem on another machine, with nodes of the same size."""
-    machine = eqx.tree_at(lambda m: m.node_size, machine, problem.machine.node_size)
-    return eqx.tree_at(lambda p: p.machine, problem, machine)
-
-
-def _seconds(problem: Problem, at: dict[str, np.ndarray]) -> np.ndarray:
-    """Seconds of a step of configurations."""
-    return at_each(_step, evaluate(problem, at), at["zero"], at["accumulation"])
+def _seconds(parts: Parts, at: dict[str, np.ndarray]) -> np.ndarray:
+    """Seconds of a step of configurations, of which these are the parts."""
+    return at_each(_step, parts, at["zero"], at["accumulation"])
 
 
 _step = jax.jit(step_of)

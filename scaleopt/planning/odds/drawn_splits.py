@@ -11,9 +11,8 @@ from jax import Array
 from scaleopt.fitting.parameters import Parameters, Point
 from scaleopt.fitting.propagate import drawn_points, hangs_on_blind
 from scaleopt.fitting.result import Fit
-from scaleopt.models.machine import Machine
 from scaleopt.models.workload_time import AnyMachine, workload_time
-from scaleopt.planning.odds.drawn import CANDIDATES, Drawn, Span
+from scaleopt.planning.odds.drawn import CANDIDATES, Drawn, Span, with_nodes_of
 from scaleopt.planning.searching.configuration import Configuration
 from scaleopt.planning.searching.workload_search import SearchedWorkload
 
@@ -77,15 +76,10 @@ def split_span(
 def _seconds(
     parameters: Parameters, points: Point, fitted: AnyMachine, workload: Any, split: Any
 ) -> Array:
-    """Seconds of a step of each split on each drawn machine, (draws, splits).
-
-    Drawn machines have nodes as the fitted one has.
-    """
+    """Seconds of a step of each split on each drawn machine, (draws, splits)."""
 
     def on(u: Array) -> Array:
-        machine = parameters.model(points._replace(u=u).values())
-        if isinstance(machine, Machine) and isinstance(fitted, Machine):
-            machine = eqx.tree_at(lambda m: m.node_size, machine, fitted.node_size)
+        machine = with_nodes_of(fitted, parameters.model(points._replace(u=u).values()))
         return jnp.broadcast_to(workload_time(machine, workload, split), jnp.shape(split[0]))
 
     return jax.lax.map(on, jnp.asarray(points.u))

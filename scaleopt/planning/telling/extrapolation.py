@@ -39,10 +39,7 @@ def _options(split: Parallelism, rows: "pd.DataFrame") -> list[str]:
     tried = set(rows["recompute"].dropna()) if "recompute" in rows else {"none"}
     if recompute not in tried:
         said.append(f"recompute {recompute}: not in the rows fitted")
-    along = rows["sequence_parallel"].any() if "sequence_parallel" in rows else False
-    if split.sequence_parallel and not along:
-        said.append("sequence parallel: not in the rows fitted")
-    waiting = rows["zero_bubble"].any() if "zero_bubble" in rows else False
-    if split.zero_bubble and not waiting:
-        said.append("zero bubble: not in the rows fitted")
+    for name in ("sequence_parallel", "zero_bubble"):
+        if getattr(split, name) and not (name in rows and rows[name].any()):
+            said.append(f"{name.replace('_', ' ')}: not in the rows fitted")
     return said
