@@ -15,6 +15,7 @@ from simulated_machine import MACHINE, training_runs
 import scaleopt as so
 from scaleopt.data.catalog import catalog_names
 from scaleopt.fitting.train_step import fit_train_steps
+from scaleopt.fitting.train_step_likeness import SCALES, SHAPE, SPLIT, Alike, Misses
 from scaleopt.fitting.train_step_priors import PRIORS
 from scaleopt.planning.telling.extrapolation import extrapolations
 
@@ -310,3 +311,16 @@ def test_a_plan_says_of_mixtures_only_what_no_row_has_shown():
     split = so.Parallelism(data=16, expert=8)
     far = dataclasses.replace(found.best, split=split)
     assert "expert 8: at most 4 in the rows fitted" in extrapolations(far)
+
+
+def test_runs_that_are_one_are_drawn_as_one_and_leave_the_others_theirs():
+    def at(*doublings: float):
+        shape, split = (np.outer(doublings, np.ones(len(each))) for each in (SHAPE, SPLIT))
+        return Alike(shape, split, np.ones(len(doublings)), np.ones(len(doublings)))
+
+    nothing = np.empty((0, 1))
+    unseen = Misses(SCALES, at(), nothing[:, 0], nothing, nothing @ nothing.T, nothing[:, 0])
+    drawn = unseen.drawn(at(0, 0, 0, 0.5, 3), np.zeros((20_000, 1)), np.random.default_rng(0))
+    np.testing.assert_allclose(drawn[:, :2], drawn[:, 2:3].repeat(2, axis=1), atol=1e-6)
+    # Of 20,000 draws a deviation is known to half a percent.
+    np.testing.assert_allclose(drawn.std(axis=0), np.hypot.reduce(SCALES[[0, 2, 4]]), rtol=0.02)
